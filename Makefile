@@ -1,0 +1,40 @@
+# What a developer types. `make` alone lists it.
+# PYTHON=/path/to/python3 chooses the interpreter of a new .venv.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+export PYTHON
+
+BIN := .venv/bin
+
+.PHONY: help setup test check demo fmt lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+setup: ## make .venv: Java, Python packages as pinned in requirements.lock, sash itself
+	@scripts/setup.sh
+
+test: check ## every check: lint, format, types, layering, tests
+	$(BIN)/pytest -q
+
+check: setup ## the checks without the tests: lint, format, types, layering
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+demo: setup ## thirty seconds of packets, five standing queries, a live view
+	@$(BIN)/sash demo
+
+fmt: setup ## format and sort imports
+	$(BIN)/ruff check --fix-only --quiet
+	$(BIN)/ruff format
+
+lock: ## rewrite requirements.lock from pyproject.toml (UPGRADE=1: newest versions)
+	@UPGRADE=$(UPGRADE) scripts/lock.sh
+
+clean: ## remove .venv, caches and what runs leave behind
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build \
+	  spark-warehouse metastore_db derby.log
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

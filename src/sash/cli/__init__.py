@@ -1,0 +1,1 @@
+"""The command line: `sash run`, `check`, `explain`, `demo` and `experiment`."""

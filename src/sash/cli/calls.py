@@ -1,0 +1,120 @@
+"""Every call from the command line into the rest of Sash, in one place.
+
+The imports stand inside the functions because they are heavy (Arrow, numba, Spark) and most commands need
+few of them: `sash --help` should not take a second.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sash.cli.tally import Hints
+from sash.errors import UnknownName
+
+if TYPE_CHECKING:
+    from sash.lang import Program
+    from sash.runtime.report import Monitor, Summary
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the user chose for a run."""
+
+    runtime: str = "spark"
+    master: str = "local[*]"
+    checkpoint: Path | None = None
+    batch_rows: int | None = None
+    aside: Path | None = None
+    debug: bool = False
+
+
+def bind(text: str) -> Program:
+    from sash.lang import bind_program
+
+    return bind_program(text)
+
+
+def run(
+    program: Program,
+    base_dir: Path,
+    options: RunOptions,
+    monitor: Monitor,
+    stop: threading.Event,
+) -> Summary:
+    from sash.runtime.run import run_program
+
+    return run_program(
+        program,
+        base_dir=base_dir,
+        runtime=options.runtime,
+        master=options.master,
+        checkpoint=options.checkpoint,
+        batch_rows=options.batch_rows,
+        aside=options.aside,
+        debug=options.debug,
+        monitor=monitor,
+        stop=stop,
+    )
+
+
+def explain(program: Program) -> str:
+    from sash.plan.explain import explain_program
+
+    return explain_program(program)
+
+
+def experiments() -> Mapping[str, str]:
+    """Name to one line of description."""
+    from sash.experiments.registry import all_experiments
+
+    return {name: _first_line(experiment) for name, experiment in sorted(all_experiments().items())}
+
+
+def run_experiment(name: str, scale: str, out: Path) -> str:
+    """Runs one experiment; the text that its result shows to a person."""
+    from sash.experiments import registry
+
+    known = registry.all_experiments()
+    if name not in known:
+        raise UnknownName("experiment", name, sorted(known))
+    return str(registry.run_experiment(name, scale, out))
+
+
+def _first_line(experiment: object) -> str:
+    for attribute in ("title", "summary", "description"):
+        value = getattr(experiment, attribute, None)
+        if isinstance(value, str) and value.strip():
+            return value.strip().splitlines()[0]
+    return ""
+
+
+def hints(program: Program) -> Hints:
+    """What a view should know of the program."""
+    units = {stream.unit if stream.has_integer_time else None for stream in program.streams}
+    keys: dict[str, frozenset[str]] = {}
+    rank: dict[str, str] = {}
+    for query in program.queries:
+        select = query.select
+        if not select.is_grouped:
+            continue
+        named = {output.name for output in select.outputs if _is_key(output.scalar.column)}
+        keys[query.name] = frozenset(named)
+        measures = [name for name, kind in select.schema if name not in named and kind.is_numeric]
+        if measures:
+            rank[query.name] = measures[0]
+    # Streams that count in different units have no integer in common: their clock is shown as time.
+    return Hints(unit=units.pop() if len(units) == 1 else None, keys=keys, rank=rank)
+
+
+def _is_key(column: str | None) -> bool:
+    """Grouped rows call their keys k0, k1, …"""
+    return column is not None and column.startswith("k")
+
+
+def prints_results(program: Program) -> bool:
+    """Whether some query writes its results to standard output."""
+    return any(query.sink.partition(":")[0].lower() == "console" for query in program.queries)

@@ -1,0 +1,225 @@
+"""The commands of `sash`: what they take, and what they do in a few lines each."""
+
+from __future__ import annotations
+
+import enum
+import os
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.text import Text
+
+from sash.cli import calls, demo, described
+from sash.cli.attended import attend
+from sash.cli.calls import RunOptions
+from sash.cli.failures import guarded
+from sash.cli.program_text import read_program
+
+app = typer.Typer(
+    name="sash",
+    help="Standing CQL queries over sliding windows of data streams, on Apache Spark.",
+    epilog="Example:  [bold]sash run traffic.cql[/]   ·   See it work:  [bold]sash demo[/]",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+experiment_app = typer.Typer(
+    help="The published experiments, run again.",
+    epilog="Example:  [bold]sash experiment run NAME --scale small[/]",
+    no_args_is_help=True,
+)
+app.add_typer(experiment_app, name="experiment")
+
+
+class Runtime(enum.StrEnum):
+    spark = "spark"
+    inline = "inline"
+
+
+class Scale(enum.StrEnum):
+    small = "small"
+    paper = "paper"
+
+
+ProgramFile = Annotated[
+    str, typer.Argument(metavar="FILE.cql", help="A CQL program; - reads it from standard input.")
+]
+RuntimeOption = Annotated[
+    Runtime, typer.Option(help="Where the pipeline runs: on Spark, or in this process without Java.")
+]
+MasterOption = Annotated[
+    str, typer.Option(metavar="M", help="The Spark master: local[*], local[2], spark://host:7077.")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show the full trace of a failure.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        python = f"Python {platform.python_version()}"
+        typer.echo(f"sash {_version('sash-streams')} ({python}, pyspark {_version('pyspark')})")
+        raise typer.Exit
+
+
+@app.callback()
+def sash(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and leave.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(epilog="Example:  [bold]sash run traffic.cql --checkpoint state/[/]")
+def run(
+    file: ProgramFile,
+    runtime: RuntimeOption = Runtime.spark,
+    master: MasterOption = "local[*]",
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep the state here, and go on from it after a stop or a crash."),
+    ] = None,
+    batch_rows: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Read at most so many rows a micro-batch.")
+    ] = None,
+    aside: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the files of late and rejected rows go.")
+    ] = None,
+    quiet: QuietOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Run a program until its input ends or you press Ctrl-C.
+
+    The first Ctrl-C stops after the batch that is being worked on; a second one leaves at once.
+    """
+    with guarded(debug=debug):
+        text, base_dir = read_program(file)
+        _run(text, base_dir, RunOptions(runtime, master, checkpoint, batch_rows, aside, debug), quiet=quiet)
+
+
+@app.command(epilog="Example:  [bold]sash check traffic.cql[/]")
+def check(file: ProgramFile, debug: DebugOption = False) -> None:
+    """Parse and bind a program without running it; print its streams and queries."""
+    with guarded(debug=debug):
+        text, _ = read_program(file)
+        program = calls.bind(text)
+        for line in described.describe(program):
+            typer.echo(line)
+
+
+@app.command(epilog="Example:  [bold]sash explain traffic.cql[/]")
+def explain(file: ProgramFile, debug: DebugOption = False) -> None:
+    """Print how the queries of a program will be computed."""
+    with guarded(debug=debug):
+        text, _ = read_program(file)
+        typer.echo(calls.explain(calls.bind(text)).rstrip("\n"))
+
+
+@app.command("demo", epilog="Example:  [bold]sash demo --seconds 60 --rate 20000 --keep my-demo[/]")
+def run_demo(
+    seconds: Annotated[int, typer.Option(metavar="S", min=1, help="How long the traffic lasts.")] = 30,
+    rate: Annotated[int, typer.Option(metavar="R", min=1, help="Packets a second.")] = 5000,
+    runtime: RuntimeOption = Runtime.spark,
+    master: MasterOption = "local[*]",
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Keep the program and the results here; else nothing is left behind."
+        ),
+    ] = None,
+    quiet: QuietOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Watch five standing queries over made-up network traffic."""
+    with guarded(debug=debug), demo.folder(keep) as folder:
+        text = demo.program(seconds, rate)
+        (folder / demo.PROGRAM_NAME).write_text(text, encoding="utf-8")
+        if not quiet:
+            _introduce_demo(text, demo.by_hand(keep, seconds, rate))
+        _run(text, folder, RunOptions(runtime, master, aside=folder / "aside", debug=debug), quiet=quiet)
+
+
+@experiment_app.command("list", epilog="Example:  [bold]sash experiment list[/]")
+def list_experiments(debug: DebugOption = False) -> None:
+    """List the experiments."""
+    with guarded(debug=debug):
+        found = calls.experiments()
+        width = max(map(len, found), default=0)
+        for name, about in found.items():
+            typer.echo(f"{name:<{width}}  {about}".rstrip())
+
+
+@experiment_app.command("run", epilog="Example:  [bold]sash experiment run NAME --out results/[/]")
+def run_experiment(
+    name: Annotated[str, typer.Argument(help="A name that `sash experiment list` shows.")],
+    scale: Annotated[
+        Scale, typer.Option(help="small: minutes on a laptop; paper: the sizes of the publication.")
+    ] = Scale.small,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where tables and figures go.")] = Path("results"),
+    debug: DebugOption = False,
+) -> None:
+    """Run one experiment and write its tables and figures."""
+    with guarded(debug=debug):
+        typer.echo(calls.run_experiment(name, scale.value, out))
+
+
+def _run(text: str, base_dir: Path, options: RunOptions, *, quiet: bool) -> None:
+    # Rich's live display is needed here only, and it is not light.
+    from sash.cli import views
+
+    program = calls.bind(text)
+    view = views.choose(
+        calls.hints(program),
+        runtime=str(options.runtime),
+        quiet=quiet,
+        prints_results=calls.prints_results(program),
+    )
+    with view:
+        attend(lambda stop: calls.run(program, base_dir, options, view, stop), view)
+
+
+def _introduce_demo(text: str, commands: tuple[str, ...]) -> None:
+    console = Console(soft_wrap=True, highlight=False)
+    if console.is_terminal:
+        console.print(Syntax(text, "sql", theme="ansi_dark", background_color="default", word_wrap=True))
+    else:
+        console.print(Text(text))
+    console.print(Text("The same by hand:", style="bold"))
+    for command in commands:
+        console.print(Text(f"  {command}"))
+    console.print()
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def main() -> None:
+    """The `sash` program."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character shows a question mark; it is no reason to fail.
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+    try:
+        app()
+    except SystemExit as leaving:
+        if isinstance(leaving.code, int) and leaving.code > 128:
+            # Stopped by a signal: the thread of the run may still be in a batch, and nobody waits for it.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(leaving.code)
+        raise

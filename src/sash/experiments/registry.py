@@ -1,0 +1,44 @@
+"""The experiments by name. Those of the papers are named by paper and figure, such as `004-fig-9`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sash.errors import UnknownName, UserError
+from sash.experiments import scan_limit
+from sash.experiments.result import Result
+
+SCALES = ("small", "paper")
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """`measure(scale)` does the work; `draw(result, path)` makes the picture."""
+
+    name: str
+    title: str
+    measure: Callable[[str], Result]
+    draw: Callable[[Result, Path], None]
+
+
+_EXPERIMENTS = (Experiment(scan_limit.NAME, scan_limit.TITLE, scan_limit.measure, scan_limit.draw),)
+
+
+def all_experiments() -> dict[str, Experiment]:
+    return {experiment.name: experiment for experiment in _EXPERIMENTS}
+
+
+def run_experiment(name: str, scale: str = "small", out: Path = Path("experiments")) -> Result:
+    """Run one; writes NAME.json and NAME.png into `out`."""
+    experiments = all_experiments()
+    if name not in experiments:
+        raise UnknownName("experiment", name, sorted(experiments))
+    if scale not in SCALES:
+        raise UserError(f"unknown scale '{scale}'", expected=f"one of: {', '.join(SCALES)}")
+    experiment = experiments[name]
+    result = experiment.measure(scale)
+    result.write(out)
+    experiment.draw(result, out / f"{name}.png")
+    return result

@@ -1,0 +1,1 @@
+"""Operators: whole columns in, whole columns out."""

@@ -1,0 +1,1 @@
+"""Planning: from bound queries to synopses, panes and measures."""

@@ -1,0 +1,123 @@
+"""The plan of a set of periodic queries: which synopses exist and which query reads which.
+
+Queries over the same stream with the same WHERE and the same grouping read one synopsis, whatever
+their windows, aggregates and HAVING: its panes are fine enough for all of their windows and it keeps
+the union of their measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sash.lang.bound import QueryDefinition, Scalar, StreamDefinition, Window
+from sash.plan.measures import ROWS, Measure, measures_of
+from sash.plan.panes import Panes
+
+
+@dataclass(frozen=True, slots=True)
+class SynopsisSpec:
+    """What one synopsis pre-aggregates: rows of `stream` that pass `where`, per pane and group."""
+
+    name: str
+    stream: str
+    where: Scalar | None
+    keys: tuple[Scalar, ...]
+    panes: Panes
+    measures: tuple[Measure, ...]
+    longest: int
+
+    @property
+    def scalars(self) -> tuple[Scalar, ...]:
+        """Every expression that the first stage computes for it, besides `where`."""
+        arguments = (measure.argument for measure in self.measures if measure.argument is not None)
+        return tuple(dict.fromkeys((*self.keys, *arguments)))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the stream that it reads."""
+        scalars = self.scalars if self.where is None else (self.where, *self.scalars)
+        return tuple(dict.fromkeys(name for scalar in scalars for name in scalar.inputs))
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicQuery:
+    """A query and the synopsis that answers it."""
+
+    definition: QueryDefinition
+    synopsis: str
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def window(self) -> Window:
+        return self.definition.select.window
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicPlan:
+    """Everything that a run needs to know of its streams, synopses and queries."""
+
+    streams: tuple[StreamDefinition, ...]
+    synopses: tuple[SynopsisSpec, ...]
+    queries: tuple[PeriodicQuery, ...]
+
+    def stream(self, name: str) -> StreamDefinition:
+        return next(stream for stream in self.streams if stream.name == name)
+
+    def synopses_of(self, stream: str) -> tuple[SynopsisSpec, ...]:
+        return tuple(synopsis for synopsis in self.synopses if synopsis.stream == stream)
+
+    def queries_of(self, synopsis: str) -> tuple[PeriodicQuery, ...]:
+        return tuple(query for query in self.queries if query.synopsis == synopsis)
+
+
+def plan_periodic(streams: Iterable[StreamDefinition], queries: Iterable[QueryDefinition]) -> PeriodicPlan:
+    definitions = tuple(queries)
+    groupings: dict[object, list[QueryDefinition]] = {}
+    for query in definitions:
+        select = query.select
+        groupings.setdefault((select.stream, select.where, select.keys), []).append(query)
+    synopses: list[SynopsisSpec] = []
+    planned: dict[str, PeriodicQuery] = {}
+    for members in groupings.values():
+        for panes, sharers in _share_panes(members):
+            spec = _synopsis(f"s{len(synopses)}", panes, sharers)
+            synopses.append(spec)
+            planned.update({query.name: PeriodicQuery(query, spec.name) for query in sharers})
+    return PeriodicPlan(tuple(streams), tuple(synopses), tuple(planned[query.name] for query in definitions))
+
+
+def _share_panes(queries: list[QueryDefinition]) -> list[tuple[Panes, list[QueryDefinition]]]:
+    """Queries gathered greedily, coarse slides first, as long as their common panes are few enough."""
+    shares: list[tuple[Panes, list[QueryDefinition]]] = []
+    for query in sorted(queries, key=lambda query: -query.select.window.slide):
+        for position, (_, members) in enumerate(shares):
+            common = Panes.covering(member.select.window for member in (*members, query))
+            if common is not None:
+                shares[position] = (common, [*members, query])
+                break
+        else:
+            own = Panes.covering((query.select.window,))
+            assert own is not None, "one window has at most two edges a slide"
+            shares.append((own, [query]))
+    return shares
+
+
+def _synopsis(name: str, panes: Panes, queries: list[QueryDefinition]) -> SynopsisSpec:
+    first = queries[0].select
+    measures = dict.fromkeys(
+        measure for query in queries for call in query.select.aggregates for measure in measures_of(call)
+    )
+    measures.pop(ROWS, None)
+    return SynopsisSpec(
+        name,
+        first.stream,
+        first.where,
+        first.keys,
+        panes,
+        (ROWS, *measures),
+        max(query.select.window.range for query in queries),
+    )

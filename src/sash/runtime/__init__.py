@@ -1,0 +1,1 @@
+"""Runtimes: what feeds the operators, on Spark or in this process."""

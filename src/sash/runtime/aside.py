@@ -1,0 +1,64 @@
+"""Rows that are not part of a stream: late and rejected ones, kept in files of their own.
+
+`STREAM.late.jsonl` and `STREAM.rejects.jsonl` hold one object a row: where it came from, which row it
+was, why it is here, and the row itself. A file appears with its first row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sash.errors import SinkError
+from sash.runtime.sinks.jsonl import JsonLinesSink
+from sash.runtime.sources import REJECTS_SCHEMA
+from sash.runtime.stage import ChunkResult
+
+
+class Aside:
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._sinks: dict[str, JsonLinesSink] = {}
+
+    def open(self, streams: Iterable[str], committed: Mapping[str, Any]) -> None:
+        """Go on at the committed sizes; files of an earlier run that are not among them are removed."""
+        for stream in streams:
+            for kind in ("late", "rejects"):
+                name = f"{stream}.{kind}.jsonl"
+                if name in committed:
+                    self._sink(name).open(committed[name])
+                else:
+                    self._remove(self._directory / name)
+
+    def _remove(self, path: Path) -> None:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as failure:
+            raise SinkError(
+                f"cannot replace '{path}'", got=failure.strerror, hint="name another directory with --aside"
+            ) from failure
+
+    def _sink(self, name: str) -> JsonLinesSink:
+        if name not in self._sinks:
+            path = self._directory / name
+            self._sinks[name] = JsonLinesSink(f"jsonl:{path}", REJECTS_SCHEMA, path)
+        return self._sinks[name]
+
+    def write(self, results: Iterable[ChunkResult]) -> None:
+        for result in results:
+            for kind, table in (("late", result.late), ("rejects", result.rejected)):
+                if table.num_rows:
+                    name = f"{result.stream}.{kind}.jsonl"
+                    is_new = name not in self._sinks
+                    sink = self._sink(name)
+                    if is_new:
+                        sink.open(None)
+                    sink.write(table)
+
+    def commit(self) -> dict[str, Any]:
+        return {name: sink.commit() for name, sink in self._sinks.items()}
+
+    def close(self) -> None:
+        for sink in self._sinks.values():
+            sink.close()

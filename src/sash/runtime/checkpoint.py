@@ -1,0 +1,248 @@
+"""The checkpoint: everything that a restart needs, in one directory.
+
+    program.json     what runs here: format, runtime, and the streams and queries, to refuse another
+    manifest.json    the last committed batch: clocks, counts, sinks, and which pane files are live
+    panes/           the partials of each batch, one Arrow file per batch and synopsis, never changed
+    feed/            what each batch reads (feed.py)
+    spark/           Spark's own offset log
+
+A batch is committed by replacing the manifest. Its pane files and sink rows are durable before that, so a
+crash at any moment leaves a manifest whose files are all there; what it does not name is removed or cut
+off at the next start. Pane files are deleted when every window has passed them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sash.errors import CheckpointError
+from sash.operators.preaggregate import Partial
+from sash.plan.periodic import PeriodicPlan, SynopsisSpec
+from sash.runtime.files import replace_file
+from sash.runtime.partials import from_table, to_table
+from sash.runtime.plane import StreamState
+from sash.runtime.report import StreamCounts
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PaneFile:
+    """The partials that one batch gave one synopsis. It can go when the horizon reaches `until`."""
+
+    name: str
+    synopsis: str
+    until: int
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The state after a committed batch."""
+
+    batch: int
+    streams: Mapping[str, StreamState]
+    complete_through: int | None
+    positions: Mapping[str, Any]
+    is_last: bool
+    sinks: Mapping[str, Any]
+    answered: Mapping[str, int]
+    panes: tuple[PaneFile, ...] = ()
+    aside: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        return json.dumps(
+            {
+                "batch": self.batch,
+                "streams": {name: _stream_json(state) for name, state in self.streams.items()},
+                "complete_through": self.complete_through,
+                "positions": dict(self.positions),
+                "is_last": self.is_last,
+                "sinks": dict(self.sinks),
+                "aside": dict(self.aside),
+                "answered": dict(self.answered),
+                "panes": [[file.name, file.synopsis, file.until, file.checksum] for file in self.panes],
+            }
+        )
+
+    @staticmethod
+    def from_json(text: str) -> Manifest:
+        data = json.loads(text)
+        return Manifest(
+            data["batch"],
+            {name: _stream_from_json(state) for name, state in data["streams"].items()},
+            data["complete_through"],
+            data["positions"],
+            data["is_last"],
+            data["sinks"],
+            data["answered"],
+            tuple(PaneFile(*file) for file in data["panes"]),
+            data["aside"],
+        )
+
+
+def _stream_json(state: StreamState) -> dict[str, Any]:
+    counts = state.counts
+    return {
+        "newest": state.newest,
+        "first": state.first,
+        "ended": state.ended,
+        "counts": [counts.accepted, counts.late, counts.rejected],
+    }
+
+
+def _stream_from_json(data: dict[str, Any]) -> StreamState:
+    return StreamState(data["newest"], data["first"], data["ended"], StreamCounts(*data["counts"]))
+
+
+class Checkpoint:
+    def __init__(self, directory: Path, plan: PeriodicPlan, runtime: str) -> None:
+        self.directory = directory
+        self._plan = plan
+        self._runtime = runtime
+        self._panes = directory / "panes"
+        self._live: list[PaneFile] = []
+
+    @property
+    def feed_directory(self) -> Path:
+        return self.directory / "feed"
+
+    @property
+    def spark_directory(self) -> Path:
+        return self.directory / "spark"
+
+    def open(self) -> Manifest | None:
+        """Make the directory ready; gives the last committed state, None where there is none."""
+        try:
+            self._panes.mkdir(parents=True, exist_ok=True)
+            (self.directory / ".probe").touch()
+            (self.directory / ".probe").unlink()
+        except OSError as failure:
+            raise CheckpointError(
+                f"cannot use the checkpoint directory '{self.directory}'",
+                got=failure.strerror or str(failure),
+                hint="check the path and its permissions, or name another directory",
+            ) from failure
+        identity = {"format": FORMAT, "runtime": self._runtime, "plan": fingerprint(self._plan)}
+        self._check_identity(identity)
+        manifest = self._read_manifest()
+        if manifest is not None:
+            self._live = list(manifest.panes)
+        named = {file.name for file in self._live}
+        for path in self._panes.iterdir():
+            if path.name not in named:
+                path.unlink()
+        return manifest
+
+    def _check_identity(self, identity: dict[str, Any]) -> None:
+        path = self.directory / "program.json"
+        if not path.exists():
+            replace_file(path, json.dumps(identity))
+            return
+        found = self._json(path)
+        for key, what in (("format", "format"), ("runtime", "runtime"), ("plan", "program")):
+            if found.get(key) != identity[key]:
+                raise CheckpointError(
+                    f"the checkpoint '{self.directory}' is of another {what}",
+                    expected=str(identity[key]),
+                    got=str(found.get(key)),
+                    hint="run what it was made by, or name another checkpoint directory to start anew",
+                )
+
+    def _read_manifest(self) -> Manifest | None:
+        path = self.directory / "manifest.json"
+        if not path.exists():
+            return None
+        try:
+            return Manifest.from_json(path.read_text())
+        except (ValueError, KeyError, TypeError, OSError) as failure:
+            raise self._damaged(path) from failure
+
+    def _json(self, path: Path) -> dict[str, Any]:
+        try:
+            data = json.loads(path.read_text())
+        except (ValueError, OSError) as failure:
+            raise self._damaged(path) from failure
+        if not isinstance(data, dict):
+            raise self._damaged(path)
+        return data
+
+    def _damaged(self, path: Path) -> CheckpointError:
+        return CheckpointError(
+            f"the checkpoint file '{path}' is damaged or missing",
+            hint="restore the directory from a copy, or name another checkpoint directory to start anew",
+            id="checkpoint-damaged",
+        )
+
+    def partials(self) -> Iterator[Partial]:
+        """The partials of all live panes, oldest batch first."""
+        specs = {spec.name: spec for spec in self._plan.synopses}
+        for file in self._live:
+            path = self._panes / file.name
+            try:
+                content = path.read_bytes()
+            except OSError as failure:
+                raise self._damaged(path) from failure
+            if zlib.crc32(content) != file.checksum:
+                raise self._damaged(path)
+            spec = specs[file.synopsis]
+            yield from_table(spec, pa.ipc.open_stream(content).read_all())
+
+    def save_partials(self, batch: int, partials: Iterable[Partial]) -> None:
+        """Make the partials of a batch durable; they count once the manifest names them."""
+        specs = {spec.name: spec for spec in self._plan.synopses}
+        by_synopsis: dict[str, list[pa.Table]] = {}
+        for partial in partials:
+            by_synopsis.setdefault(partial.synopsis, []).append(to_table(specs[partial.synopsis], partial))
+        for synopsis, tables in by_synopsis.items():
+            table = pa.concat_tables(tables)
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, table.schema) as writer:
+                writer.write_table(table)
+            content = sink.getvalue().to_pybytes()
+            name = f"{batch:08d}-{synopsis}.arrow"
+            replace_file(self._panes / name, content)
+            self._live.append(
+                PaneFile(name, synopsis, _last_edge(specs[synopsis], table), zlib.crc32(content))
+            )
+
+    def live_panes(self, horizons: Mapping[str, int | None]) -> tuple[PaneFile, ...]:
+        """The pane files that windows still need."""
+        kept = []
+        for file in self._live:
+            horizon = horizons[file.synopsis]
+            if horizon is None or file.until > horizon:
+                kept.append(file)
+        return tuple(kept)
+
+    def commit(self, manifest: Manifest) -> None:
+        """Make `manifest` the state from which a restart goes on, then remove what it does not need."""
+        replace_file(self.directory / "manifest.json", manifest.to_json())
+        kept = {file.name for file in manifest.panes}
+        for file in self._live:
+            if file.name not in kept:
+                (self._panes / file.name).unlink(missing_ok=True)
+        self._live = list(manifest.panes)
+
+
+def _last_edge(spec: SynopsisSpec, table: pa.Table) -> int:
+    return spec.panes.right_edge(max(table.column("pane").to_numpy()))
+
+
+def fingerprint(plan: PeriodicPlan) -> str:
+    """A digest of what the streams, synopses and queries are; spelling and comments do not matter."""
+    streams = [(s.name, s.schema, s.timestamp, s.unit, s.slack, s.source, s.options) for s in plan.streams]
+    queries = [(q.name, q.definition.sink, q.definition.select) for q in plan.queries]
+    synopses = [
+        (s.name, s.panes, [(m.kind, m.argument and m.argument.sql) for m in s.measures])
+        for s in plan.synopses
+    ]
+    return hashlib.sha256(repr((streams, queries, synopses)).encode()).hexdigest()[:16]

@@ -1,0 +1,244 @@
+"""The engine: what both runtimes do with a batch, from the feed to the commit.
+
+A runtime brings a way to run chunks (in Spark tasks, or right here) and the loop that drives batches.
+Everything else is here, in this order for every batch: run the chunks, run again those that judged a late
+row wrongly, absorb, answer, write answers and side rows, save the partials, commit. A batch is either
+committed as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from sash.errors import InternalError, SinkError
+from sash.lang.bound import QueryDefinition, StreamDefinition
+from sash.plan.periodic import PeriodicPlan, plan_periodic
+from sash.runtime.aside import Aside
+from sash.runtime.checkpoint import Checkpoint, Manifest
+from sash.runtime.feed import Entry, Feeder
+from sash.runtime.feedlog import FeedLog
+from sash.runtime.plane import QueryPlane
+from sash.runtime.report import BatchReport, Monitor, Silent, Summary
+from sash.runtime.sinks import Sink, open_sink
+from sash.runtime.sources import Chunk, Source, open_source
+from sash.runtime.stage import ChunkResult, misjudged
+from sash.synopses.refresh import answer_schema
+
+DEFAULT_BATCH_ROWS = 2_000_000
+RunChunks = Callable[[Sequence[Chunk], Mapping[tuple[str, int], int | None]], list[ChunkResult]]
+"""Runs chunks; the mapping gives, per (stream, sequence), the newest timestamp before the chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run a program, whatever it says."""
+
+    base_dir: Path = field(default_factory=Path.cwd)
+    checkpoint: Path | None = None
+    aside: Path | None = None
+    batch_rows: int = DEFAULT_BATCH_ROWS
+    master: str = "local[*]"
+    debug: bool = False
+    monitor: Monitor = field(default_factory=Silent)
+
+
+class Engine:
+    def __init__(
+        self,
+        streams: Sequence[StreamDefinition],
+        queries: Sequence[QueryDefinition],
+        options: Options,
+        runtime: str,
+        cores: int,
+    ) -> None:
+        used = {query.select.stream for query in queries}
+        self.plan: PeriodicPlan = plan_periodic([s for s in streams if s.name in used], queries)
+        self.options = options
+        self._sources = self._open_sources()
+        self._sinks = self._open_sinks()
+        self._plane = QueryPlane(self.plan)
+        self._feeder = Feeder(self._sources, options.batch_rows, _chunk_rows(options.batch_rows, cores))
+        self._checkpoint = (
+            None if options.checkpoint is None else Checkpoint(options.checkpoint, self.plan, runtime)
+        )
+        aside = options.aside or (options.checkpoint or options.base_dir) / "aside"
+        self._aside = Aside(aside)
+        self._answered = {query.name: 0 for query in queries}
+        self._started = time.monotonic()
+        self.committed = -1
+        self.is_finished = False
+        self._feed_log: FeedLog | None = None
+
+    def _open_sources(self) -> dict[str, Source]:
+        sources = {s.name: open_source(s, self.options.base_dir) for s in self.plan.streams}
+        for source in sources.values():
+            source.check()
+        return sources
+
+    def _open_sinks(self) -> dict[str, Sink]:
+        sinks: dict[str, Sink] = {}
+        taken: dict[str, str] = {}
+        for query in self.plan.queries:
+            definition = query.definition
+            schema = answer_schema(definition.select, self.plan.stream(definition.select.stream))
+            sink = open_sink(definition.sink, schema, self.options.base_dir)
+            sink.check()
+            scheme, _, rest = definition.sink.partition(":")
+            place = str((self.options.base_dir / rest).resolve())
+            if scheme not in ("console", "noop") and place in taken:
+                raise SinkError(
+                    f"queries {taken[place]} and {query.name} write to the same place '{rest}'",
+                    hint="give each query a file of its own",
+                )
+            taken[place] = query.name
+            sinks[query.name] = sink
+        return sinks
+
+    def start(self, feed_directory: Path | None = None) -> None:
+        """Open everything, going on from the checkpoint if there is a committed batch in it."""
+        manifest = None if self._checkpoint is None else self._checkpoint.open()
+        if self._checkpoint is not None:
+            feed_directory = self._checkpoint.feed_directory
+        if feed_directory is not None:
+            self._feed_log = FeedLog(feed_directory)
+        if manifest is not None:
+            self._resume(manifest)
+        for name, sink in self._sinks.items():
+            sink.open(None if manifest is None else manifest.sinks[name])
+        self._aside.open(self._sources, {} if manifest is None else manifest.aside)
+        self.options.monitor.started(
+            {query.name: query.definition.sink for query in self.plan.queries},
+            {stream.name: stream.source for stream in self.plan.streams},
+        )
+
+    def _resume(self, manifest: Manifest) -> None:
+        assert self._checkpoint is not None
+        for partial in self._checkpoint.partials():
+            self._plane.absorb_partial(partial)
+        self._plane.restore(dict(manifest.streams), manifest.complete_through)
+        ended = {name for name, state in manifest.streams.items() if state.ended}
+        self._feeder.resume(manifest.batch + 1, manifest.positions, ended, manifest.is_last)
+        self._answered.update(manifest.answered)
+        self.committed = manifest.batch
+        self.is_finished = manifest.is_last
+
+    def next_entry(self) -> Entry | None:
+        """Decide what the next batch reads; None: nothing at the moment."""
+        if self._feed_log is not None:
+            text = self._feed_log.read(self.committed + 1)
+            if text is not None:
+                pending = Entry.from_json(text)
+                # Decided before a crash and maybe half processed: it must stay as it was.
+                self._feeder.resume(
+                    pending.number + 1,
+                    pending.positions,
+                    {name for name, state in self._plane.streams.items() if state.ended} | set(pending.ended),
+                    pending.is_last,
+                )
+                self._feed_log.publish(pending.number, text)
+                return pending
+        entry = self._feeder.next(self._plane.newest)
+        if entry is not None and self._feed_log is not None:
+            self._feed_log.publish(entry.number, entry.to_json())
+        return entry
+
+    def process(self, entry: Entry, run: RunChunks) -> None:
+        """Run one batch and commit it."""
+        if entry.number <= self.committed:
+            return
+        if entry.number != self.committed + 1:
+            raise InternalError(f"batch {entry.number} came after batch {self.committed}")
+        began = time.monotonic()
+        results = self._run_exactly(entry.chunks, run)
+        self._plane.absorb(results)
+        self._plane.end(entry.ended)
+        answers = self._plane.answer()
+        given: dict[str, pa.Table] = {}
+        for name, tables in answers.items():
+            given[name] = pa.concat_tables(tables)
+            self._sinks[name].write(given[name])
+            self._answered[name] += given[name].num_rows
+        self._aside.write(results)
+        self._commit(entry, results)
+        self._report(entry, results, given, time.monotonic() - began)
+
+    def _run_exactly(self, chunks: Sequence[Chunk], run: RunChunks) -> list[ChunkResult]:
+        newest = self._plane.newest
+        results = run(chunks, {(c.stream, c.sequence): newest[c.stream] for c in chunks}) if chunks else []
+        wrong = misjudged(results, newest, self._plane.slacks)
+        if wrong:
+            again = [chunk for chunk in chunks if (chunk.stream, chunk.sequence) in wrong]
+            results = [r for r in results if (r.stream, r.sequence) not in wrong]
+            results.extend(run(again, wrong))
+        return sorted(results, key=lambda result: (result.stream, result.sequence))
+
+    def _commit(self, entry: Entry, results: Sequence[ChunkResult]) -> None:
+        sinks = {name: sink.commit() for name, sink in self._sinks.items()}
+        aside = self._aside.commit()
+        if self._checkpoint is not None:
+            self._checkpoint.save_partials(
+                entry.number, (partial for result in results for partial in result.partials)
+            )
+            horizons = {spec.name: self._plane.horizon(spec.name) for spec in self.plan.synopses}
+            self._checkpoint.commit(
+                Manifest(
+                    entry.number,
+                    self._plane.streams,
+                    self._plane.complete_through,
+                    entry.positions,
+                    entry.is_last,
+                    sinks,
+                    self._answered,
+                    self._checkpoint.live_panes(horizons),
+                    aside,
+                )
+            )
+        self.committed = entry.number
+        self.is_finished = entry.is_last
+        if self._feed_log is not None:
+            # One entry back stays: Spark may ask for the batch that it has not marked as done.
+            self._feed_log.forget(entry.number)
+
+    def _report(
+        self, entry: Entry, results: Sequence[ChunkResult], given: Mapping[str, pa.Table], seconds: float
+    ) -> None:
+        self.options.monitor.batch(
+            BatchReport(
+                entry.number,
+                sum(r.accepted + r.late.num_rows + r.rejected.num_rows for r in results),
+                seconds,
+                self._plane.complete_through,
+                self._feeder.progress(),
+                {name: state.counts for name, state in self._plane.streams.items()},
+                given,
+                dict(self._answered),
+            )
+        )
+
+    def finish(self, *, interrupted: bool) -> Summary:
+        self.close()
+        summary = Summary(
+            self.committed + 1,
+            time.monotonic() - self._started,
+            self._plane.complete_through,
+            {name: state.counts for name, state in self._plane.streams.items()},
+            dict(self._answered),
+            interrupted,
+        )
+        self.options.monitor.finished(summary)
+        return summary
+
+    def close(self) -> None:
+        for sink in self._sinks.values():
+            sink.close()
+        self._aside.close()
+
+
+def _chunk_rows(batch_rows: int, cores: int) -> int:
+    """Rows of a chunk: small enough that all cores have work, large enough that a task pays."""
+    return max(1, min(500_000, -(-batch_rows // (2 * cores))))

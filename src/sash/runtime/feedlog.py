@@ -1,0 +1,44 @@
+"""The feed on disk: numbered entries, one small file each, and a file that says how many there are.
+
+The process in which Spark plans its batches reads nothing but this, so the module imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from sash.runtime.files import replace_file
+
+
+class FeedLog:
+    """Entries as text, by number."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def _path(self, number: int) -> Path:
+        return self.directory / f"{number:08d}.json"
+
+    def publish(self, number: int, entry: str) -> None:
+        replace_file(self._path(number), entry)
+        replace_file(self.directory / "count", str(number + 1))
+
+    def count(self) -> int:
+        try:
+            return int((self.directory / "count").read_text())
+        except FileNotFoundError:
+            return 0
+
+    def read(self, number: int) -> str | None:
+        try:
+            return self._path(number).read_text()
+        except FileNotFoundError:
+            return None
+
+    def forget(self, before: int) -> None:
+        """Remove entries that no restart can ask for."""
+        for path in self.directory.glob("*.json"):
+            if int(path.stem) < before:
+                os.unlink(path)

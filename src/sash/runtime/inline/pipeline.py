@@ -1,0 +1,40 @@
+"""Batches one after the other in this process: for notebooks, unit tests and low latency."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from sash.lang.bound import QueryDefinition, StreamDefinition
+from sash.runtime.engine import Engine, Options
+from sash.runtime.report import Summary
+from sash.runtime.sources import Chunk
+from sash.runtime.stage import ChunkResult, run_chunk
+
+# How long to wait before looking again for new input, in seconds.
+_IDLE = 0.05
+
+
+def run_inline(
+    streams: Sequence[StreamDefinition],
+    queries: Sequence[QueryDefinition],
+    options: Options,
+    stop: threading.Event,
+) -> Summary:
+    """Run until all input has ended or `stop` is set."""
+    engine = Engine(streams, queries, options, "inline", cores=1)
+
+    def run(chunks: Sequence[Chunk], newest: Mapping[tuple[str, int], int | None]) -> list[ChunkResult]:
+        return [run_chunk(engine.plan, chunk, newest[chunk.stream, chunk.sequence]) for chunk in chunks]
+
+    engine.start()
+    try:
+        while not engine.is_finished and not stop.is_set():
+            entry = engine.next_entry()
+            if entry is None:
+                stop.wait(_IDLE)
+            else:
+                engine.process(entry, run)
+        return engine.finish(interrupted=not engine.is_finished)
+    finally:
+        engine.close()

@@ -1,0 +1,172 @@
+"""The query plane: the driver's side of a run. Chunk results go in, answers come out.
+
+It keeps the clock of each stream, the synopses and what the queries last answered. It does no I/O and
+knows no Spark: both runtimes feed it, so they answer alike.
+
+The clock (how far the past is complete) stands at the least, over the streams that have not ended, of
+the newest timestamp minus SLACK; a row with just that timestamp may still come, so instants before it
+are complete. When all input has ended it moves to the greatest timestamp and includes it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from sash.lang.bound import StreamDefinition, Window
+from sash.operators.preaggregate import Partial
+from sash.plan.panes import last_boundary
+from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec
+from sash.runtime.report import StreamCounts
+from sash.runtime.stage import ChunkResult
+from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.refresh import Refresher
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """How far a stream has come."""
+
+    newest: int | None = None
+    first: int | None = None
+    ended: bool = False
+    counts: StreamCounts = field(default_factory=StreamCounts)
+
+    def after(self, result: ChunkResult) -> StreamState:
+        counts = self.counts + StreamCounts(result.accepted, result.late.num_rows, result.rejected.num_rows)
+        if result.newest is None or result.oldest is None:
+            return replace(self, counts=counts)
+        newest = result.newest if self.newest is None else max(self.newest, result.newest)
+        first = result.oldest if self.first is None else min(self.first, result.oldest)
+        return replace(self, newest=newest, first=first, counts=counts)
+
+
+class QueryPlane:
+    def __init__(self, plan: PeriodicPlan) -> None:
+        self.plan = plan
+        self.streams = {stream.name: StreamState() for stream in plan.streams}
+        self.complete_through: int | None = None
+        self._groups = [
+            _QueryGroup(spec, plan.queries_of(spec.name), plan.stream(spec.stream)) for spec in plan.synopses
+        ]
+        self._synopses = {group.name: group.synopsis for group in self._groups}
+
+    @property
+    def newest(self) -> dict[str, int | None]:
+        return {name: state.newest for name, state in self.streams.items()}
+
+    @property
+    def slacks(self) -> dict[str, int]:
+        return {stream.name: stream.slack for stream in self.plan.streams}
+
+    def absorb_partial(self, partial: Partial) -> None:
+        self._synopses[partial.synopsis].absorb(partial)
+
+    def absorb(self, results: Iterable[ChunkResult]) -> None:
+        """Take in a batch, in order of arrival."""
+        for result in sorted(results, key=lambda result: (result.stream, result.sequence)):
+            self.streams[result.stream] = self.streams[result.stream].after(result)
+            for partial in result.partials:
+                self.absorb_partial(partial)
+
+    def end(self, streams: Iterable[str]) -> None:
+        """These streams will bring no more rows."""
+        for name in streams:
+            self.streams[name] = replace(self.streams[name], ended=True)
+
+    def clock(self) -> int | None:
+        """The last instant about which everything is known; None before there is one."""
+        states = self.streams
+        if all(state.ended for state in states.values()):
+            return max((s.newest for s in states.values() if s.newest is not None), default=None)
+        instants = []
+        for stream in self.plan.streams:
+            state = states[stream.name]
+            if state.ended:
+                continue
+            if state.newest is None:
+                return None
+            instants.append(state.newest - stream.slack - 1)
+        return min(instants)
+
+    def answer(self) -> dict[str, list[pa.Table]]:
+        """Move to the clock and give the answers of every boundary on the way, per query."""
+        answers: dict[str, list[pa.Table]] = defaultdict(list)
+        through = self.clock()
+        if through is None or (self.complete_through is not None and through <= self.complete_through):
+            return answers
+        for group in self._groups:
+            first = self.streams[group.stream].first
+            if first is not None:
+                for name, table in group.answer(first, through):
+                    answers[name].append(table)
+        self.complete_through = through
+        return answers
+
+    def horizon(self, synopsis: str) -> int | None:
+        """Panes of the synopsis that end by this instant are in no window any more."""
+        if self.complete_through is None:
+            return None
+        windows = {query.window for query in self.plan.queries_of(synopsis)}
+        return min(last_boundary(self.complete_through, w.slide) - w.range for w in windows)
+
+    def restore(self, streams: dict[str, StreamState], complete_through: int | None) -> None:
+        """Go on from a saved state, whose partials have been absorbed already."""
+        self.streams.update(streams)
+        self.complete_through = complete_through
+        if complete_through is not None:
+            for group in self._groups:
+                group.catch_up(self.streams[group.stream].first, complete_through)
+
+    @property
+    def live_rows(self) -> int:
+        """Rows of state that the synopses hold."""
+        return sum(group.synopsis.live_rows for group in self._groups)
+
+
+class _QueryGroup:
+    """A synopsis and the queries that read it, gathered by window and slide."""
+
+    def __init__(
+        self, spec: SynopsisSpec, queries: Iterable[PeriodicQuery], stream: StreamDefinition
+    ) -> None:
+        self.name = spec.name
+        self.stream = spec.stream
+        self.synopsis = BasicIntervalSynopsis(spec)
+        sharers: dict[Window, list[PeriodicQuery]] = defaultdict(list)
+        for query in queries:
+            sharers[query.window].append(query)
+        self._refreshers = [
+            Refresher(self.synopsis, window, members, stream) for window, members in sharers.items()
+        ]
+
+    def answer(self, first: int, through: int) -> Iterable[tuple[str, pa.Table]]:
+        self.synopsis.seal(through)
+        while True:
+            dues = [(refresher.due(first), refresher) for refresher in self._refreshers]
+            boundary = min((due for due, _ in dues if due is not None), default=None)
+            if boundary is None or boundary > through:
+                break
+            self.synopsis.move_to(boundary)
+            for due, refresher in dues:
+                if due == boundary:
+                    refresher.step(boundary)
+                    if refresher.is_full:
+                        yield from refresher.flush().items()
+        for refresher in self._refreshers:
+            yield from refresher.flush().items()
+        self.synopsis.trim(min(refresher.left for refresher in self._refreshers))
+
+    def catch_up(self, first: int | None, through: int) -> None:
+        if first is None:
+            return
+        self.synopsis.seal(through)
+        for boundary, refresher in sorted(
+            ((last_boundary(through, r.window.slide), r) for r in self._refreshers), key=lambda item: item[0]
+        ):
+            if boundary >= first:
+                self.synopsis.move_to(boundary)
+                refresher.catch_up(boundary)

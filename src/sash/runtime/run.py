@@ -1,0 +1,51 @@
+"""Run a program: the one entry for the command line, the session and the tests."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from sash.errors import UserError
+from sash.lang import Program
+from sash.runtime.engine import DEFAULT_BATCH_ROWS, Options
+from sash.runtime.report import Monitor, Silent, Summary
+
+RUNTIMES = ("spark", "inline")
+
+
+def run_program(
+    program: Program,
+    *,
+    base_dir: Path,
+    runtime: str = "spark",
+    master: str = "local[*]",
+    checkpoint: Path | None = None,
+    batch_rows: int | None = None,
+    aside: Path | None = None,
+    debug: bool = False,
+    monitor: Monitor | None = None,
+    stop: threading.Event | None = None,
+) -> Summary:
+    """Run the standing queries of a program until all input has ended or `stop` is set."""
+    if not program.queries:
+        raise UserError(
+            "there is no query to run", hint="add a CREATE QUERY … INTO … AS SELECT …;", id="no-query"
+        )
+    options = Options(
+        base_dir=base_dir,
+        checkpoint=checkpoint,
+        aside=aside,
+        batch_rows=batch_rows or DEFAULT_BATCH_ROWS,
+        master=master,
+        debug=debug,
+        monitor=monitor or Silent(),
+    )
+    stop = stop or threading.Event()
+    # Each runtime is imported when it is asked for: the inline one works without Spark and Java.
+    if runtime == "inline":
+        from sash.runtime.inline import run_inline
+
+        return run_inline(program.streams, program.queries, options, stop)
+    from sash.runtime.spark.pipeline import run_spark
+
+    return run_spark(program.streams, program.queries, options, stop)

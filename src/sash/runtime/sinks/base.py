@@ -1,0 +1,84 @@
+"""What every sink can do: check itself, take rows, and go on exactly where it was committed.
+
+The life of a sink: `check()`, `open(committed)`, then `write(table)` any number of times with a
+`commit()` after each batch, and `close()`. What was written after the last commit that the caller kept
+is taken back by the next `open(committed)`, so a run that was killed anywhere gives every row once.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sash.errors import SinkError
+
+Committed = dict[str, Any]
+"""What a sink had been given at a commit: JSON-able, opaque to everyone but the sink that made it."""
+
+
+class Sink(ABC):
+    """Where the answers of one query go."""
+
+    def __init__(self, uri: str, schema: pa.Schema) -> None:
+        self.uri = uri
+        self.schema = schema
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise SinkError if writing is bound to fail; changes nothing on disk."""
+
+    @abstractmethod
+    def open(self, committed: Committed | None) -> None:
+        """Start anew (None), replacing what is there, or go on exactly at a committed position."""
+
+    @abstractmethod
+    def write(self, table: pa.Table) -> None:
+        """Append rows; they need not be durable, or even visible, before the next commit."""
+
+    @abstractmethod
+    def commit(self) -> Committed:
+        """Make all rows durable; gives what `open` needs to go on from here."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of everything. Rows after the last commit may or may not survive."""
+
+    def error(self, message: str, **details: str | None) -> SinkError:
+        return SinkError(f"'{self.uri}': {message}", **details)  # type: ignore[arg-type]
+
+    @contextmanager
+    def disk(self, doing: str) -> Iterator[None]:
+        """Tell a failure of the disk as SinkError."""
+        try:
+            yield
+        except OSError as failure:
+            raise self.error(
+                f"cannot {doing}",
+                got=failure.strerror or str(failure),
+                hint="check the path, its permissions and the free space",
+            ) from failure
+
+    def check_directory(self, directory: Path) -> None:
+        """Raise SinkError unless the directory is there, or can be made, and can be written."""
+        standing = directory
+        while not os.path.lexists(standing) and standing != standing.parent:
+            standing = standing.parent
+        if not standing.is_dir():
+            raise self.error(f"'{standing}' is not a directory", hint="name another path for the output")
+        if not os.access(standing, os.W_OK | os.X_OK):
+            raise self.error(f"'{standing}' cannot be written", hint="check the permissions of the directory")
+
+
+def sync_directory(directory: Path) -> None:
+    """Make names in a directory durable: a file that is synced may still have no name after a crash."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

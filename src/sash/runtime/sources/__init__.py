@@ -1,0 +1,7 @@
+"""Sources: where a stream's rows come from. The driver plans chunks, tasks read them."""
+
+from sash.runtime.sources.base import Source
+from sash.runtime.sources.chunk import REJECTS_SCHEMA, Chunk, Plan, Position, Rows
+from sash.runtime.sources.registry import SCHEMES, open_source, read
+
+__all__ = ["REJECTS_SCHEMA", "SCHEMES", "Chunk", "Plan", "Position", "Rows", "Source", "open_source", "read"]

@@ -1,0 +1,41 @@
+"""What every source can do: check itself, plan the next chunks, and say how far it is.
+
+A source lives on the driver and never sees a row. Planning is a pure function of the position and of
+what lies on disk (for a paced generator: and of the clock), so a new process that plans from a saved
+position goes on exactly where the old one stopped.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from sash.errors import SourceError
+from sash.lang.bound import StreamDefinition
+from sash.runtime.sources.chunk import DEFAULT_TARGET_ROWS, Plan, Position
+
+
+class Source(ABC):
+    """The input of one stream, as the driver sees it."""
+
+    def __init__(self, stream: StreamDefinition) -> None:
+        self.stream = stream
+
+    @property
+    @abstractmethod
+    def bounded(self) -> bool:
+        """Whether the input has an end."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise SourceError for what can be seen to be wrong without reading rows."""
+
+    @abstractmethod
+    def plan(self, position: Position, max_rows: int, target_rows: int = DEFAULT_TARGET_ROWS) -> Plan:
+        """The chunks after `position`: at most `max_rows` rows in all, about `target_rows` each."""
+
+    @abstractmethod
+    def progress(self, position: Position) -> float | None:
+        """The share of bounded input that is planned at `position`; None where there is no end."""
+
+    def error(self, message: str, **details: str | None) -> SourceError:
+        return SourceError(f"stream '{self.stream.name}': {message}", **details)  # type: ignore[arg-type]

@@ -1,0 +1,314 @@
+"""Sources made of files: which ones there are, in which order, and how far reading has come.
+
+Bounded (a file, a glob, a directory): the files sorted by path. Their list is taken once. A new process
+takes it anew and refuses to go on if files that should have been read came or went, because the rows
+would no longer be those of the first run.
+
+Watched (a directory with `watch = true`): files in the order of their discovery. Every plan lists the
+directory; the files not seen before are taken by (modification time, name). A file is known by its
+name, not by being newer than the last one: a file that is moved in with an old modification time is
+therefore read all the same, in its turn of discovery. The position holds ten bytes for each file that
+is done and still in the directory (a hash of its name and one of its size), so it shrinks when old files
+are removed, and a file that grew after it was read is an error rather than a loss. An empty file waits
+until it has something in it.
+
+Cost: one directory listing a plan when watching, one in all when bounded.
+"""
+
+from __future__ import annotations
+
+import base64
+import glob
+import hashlib
+import os
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sash.lang.bound import StreamDefinition
+from sash.runtime.sources.base import Source
+from sash.runtime.sources.chunk import DEFAULT_TARGET_ROWS, Chunk, Plan, Position
+from sash.runtime.sources.options import Options
+
+_NAME_BYTES, _SIZE_BYTES = 6, 4
+# Compressed text has no rows to count without reading it; this many bytes are taken for one row.
+GZIP_BYTES_A_ROW = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of one file, as a format plans it: see Chunk for the fields."""
+
+    first_row: int
+    rows: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlan:
+    """What a format made of a file: pieces, where to go on, whether the file is done."""
+
+    pieces: tuple[Piece, ...]
+    offset: int
+    row: int
+    done: bool
+
+
+@dataclass(slots=True)
+class _Cursor:
+    """A position, unpacked. `file` is the one being read ('' for none), by its name in the listing."""
+
+    sequence: int = 0
+    file: str = ""
+    offset: int = 0
+    row: int = 0
+    files_done: int = 0
+    done: dict[bytes, bytes] = field(default_factory=dict)
+
+    @classmethod
+    def unpack(cls, position: Position) -> _Cursor:
+        packed = base64.b64decode(position.get("done", ""))
+        step = _NAME_BYTES + _SIZE_BYTES
+        entries = (packed[i : i + step] for i in range(0, len(packed), step))
+        done = {entry[:_NAME_BYTES]: entry[_NAME_BYTES:] for entry in entries}
+        return cls(
+            position.get("sequence", 0),
+            position.get("file", ""),
+            position.get("offset", 0),
+            position.get("row", 0),
+            position.get("files_done", 0),
+            done,
+        )
+
+    def pack(self, watch: bool) -> Position:
+        position: Position = {
+            "sequence": self.sequence,
+            "file": self.file,
+            "offset": self.offset,
+            "row": self.row,
+            "files_done": self.files_done,
+        }
+        if watch:
+            packed = b"".join(name + size for name, size in sorted(self.done.items()))
+            position["done"] = base64.b64encode(packed).decode()
+        return position
+
+
+def _name_hash(name: str) -> bytes:
+    return hashlib.blake2b(os.fsencode(name), digest_size=_NAME_BYTES).digest()
+
+
+def _size_hash(size: int) -> bytes:
+    return hashlib.blake2b(str(size).encode(), digest_size=_SIZE_BYTES).digest()
+
+
+def _is_ignored(name: str) -> bool:
+    return name.startswith((".", "_")) or name.endswith(".tmp")
+
+
+class FileSource(Source):
+    """Files of one format. Formats say how a file is checked and cut."""
+
+    endings: tuple[str, ...] = ()
+    own_options: tuple[str, ...] = ()
+    format_name = "this format"
+
+    def __init__(self, stream: StreamDefinition, rest: str, base_dir: Path) -> None:
+        super().__init__(stream)
+        self.options = Options.of(stream)
+        self.given = rest
+        self.base_dir = base_dir
+        self.target = os.path.join(base_dir, os.path.expanduser(rest))
+        self.options.check_names((*self.own_options, "watch"), self.format_name)
+        self.watch = self.options.boolean("watch", False)
+        self._listing: list[str] | None = None
+
+    @property
+    def bounded(self) -> bool:
+        return not self.watch
+
+    @abstractmethod
+    def check_file(self, path: str) -> None:
+        """Raise SourceError unless the file's head fits the schema."""
+
+    @abstractmethod
+    def plan_file(self, path: str, offset: int, row: int, budget: int, target_rows: int) -> FilePlan:
+        """Cut the file from (offset, row) on into pieces of at most `budget` rows in all."""
+
+    def check(self) -> None:
+        if not self.given:
+            raise self.error(f"'{self.format_name}:' names no file", expected=f"'{self.format_name}:path'")
+        if self.watch:
+            if not os.path.isdir(self.target):
+                raise self.error(
+                    f"cannot watch '{self.given}'",
+                    expected="a directory",
+                    got="a file" if os.path.exists(self.target) else "nothing there",
+                    hint="make the directory first, or leave out watch = true to read files once",
+                )
+            paths = [os.path.join(self.target, name) for name, _ in self._listed()]
+        else:
+            paths = [self._path(name) for name in self._names()]
+        for path in paths:
+            if not os.access(path, os.R_OK):
+                raise self.error(f"cannot read '{path}'", hint="check the permissions of the file")
+            self.check_file(path)
+
+    def plan(self, position: Position, max_rows: int, target_rows: int = DEFAULT_TARGET_ROWS) -> Plan:
+        cursor = _Cursor.unpack(position)
+        budget = max(1, max_rows)
+        chunks: list[Chunk] = []
+        ended = True
+        for name in self._remaining(cursor):
+            if budget <= 0:
+                ended = False
+                break
+            if name != cursor.file:
+                cursor.file, cursor.offset, cursor.row = name, 0, 0
+            path = self._path(name)
+            planned = self._plan_file(path, cursor, budget, max(1, target_rows))
+            for piece in planned.pieces:
+                place = (piece.first_row, piece.rows, piece.begin, piece.end)
+                chunks.append(Chunk(self.stream.name, cursor.sequence, path, *place))
+                cursor.sequence += 1
+                budget -= piece.rows if piece.rows >= 0 else 1 + (piece.end - piece.begin) // GZIP_BYTES_A_ROW
+            cursor.offset, cursor.row = planned.offset, planned.row
+            if planned.done:
+                self._finish(cursor, name, path)
+            else:
+                ended = False
+                break
+        return Plan(tuple(chunks), cursor.pack(self.watch), ended and not self.watch)
+
+    def progress(self, position: Position) -> float | None:
+        if self.watch:
+            return None
+        cursor = _Cursor.unpack(position)
+        total = passed = 0
+        for number, name in enumerate(self._names()):
+            path = self._path(name)
+            size = max(1, self._size(path))
+            total += size
+            if number < cursor.files_done:
+                passed += size
+            elif name == cursor.file:
+                passed += int(size * self.share_of_file(path, cursor.offset, cursor.row))
+        return passed / total if total else 1.0
+
+    def share_of_file(self, path: str, offset: int, row: int) -> float:
+        return min(1.0, offset / max(1, self._size(path)))
+
+    def _plan_file(self, path: str, cursor: _Cursor, budget: int, target_rows: int) -> FilePlan:
+        try:
+            return self.plan_file(path, cursor.offset, cursor.row, budget, target_rows)
+        except OSError as failure:
+            raise self.error(f"cannot read '{path}'", got=failure.strerror or str(failure)) from failure
+
+    def _finish(self, cursor: _Cursor, name: str, path: str) -> None:
+        cursor.files_done += 1
+        cursor.file, cursor.offset, cursor.row = "", 0, 0
+        if self.watch:
+            cursor.done[_name_hash(name)] = _size_hash(self._size(path))
+
+    def _size(self, path: str) -> int:
+        try:
+            return os.path.getsize(path)
+        except OSError as failure:
+            raise self.error(
+                f"'{path}' went away while it was being read", hint="keep input files until the run is over"
+            ) from failure
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.target if self.watch else self.base_dir, name)
+
+    def _remaining(self, cursor: _Cursor) -> Iterator[str]:
+        """Files still to be read, the current one first."""
+        if self.watch:
+            yield from self._discovered(cursor)
+            return
+        names = self._names()
+        if cursor.file:
+            expected = names[cursor.files_done] if cursor.files_done < len(names) else None
+            if expected != cursor.file:
+                raise self._changed(cursor.file)
+        elif cursor.files_done > len(names):
+            raise self._changed(self.given)
+        yield from names[cursor.files_done :]
+
+    def _changed(self, where: str) -> Exception:
+        return self.error(
+            f"the files of '{self.given}' are not those that the run began with (at '{where}')",
+            expected="the same files in the same order until the run is over",
+            hint="put the files back, or start anew; for files that keep coming use WITH (watch = true)",
+        )
+
+    def _names(self) -> list[str]:
+        """The files of a bounded source, relative to the base directory where they lie under it."""
+        if self._listing is None:
+            self._listing = [self._relative(path) for path in self._paths()]
+        return self._listing
+
+    def _relative(self, path: str) -> str:
+        base = os.path.join(self.base_dir, "")
+        return path[len(base) :] if path.startswith(base) else path
+
+    def _paths(self) -> list[str]:
+        if os.path.isfile(self.target):
+            return [self.target]
+        if os.path.isdir(self.target):
+            names = (name for name in os.listdir(self.target) if name.lower().endswith(self.endings))
+            found = [os.path.join(self.target, name) for name in names if not _is_ignored(name)]
+            missing = f"the directory holds no file that ends in {' or '.join(self.endings)}"
+        elif glob.has_magic(self.target):
+            matches = glob.glob(self.target, recursive=True)
+            found = [path for path in matches if not _is_ignored(os.path.basename(path))]
+            missing = "the pattern matches no file"
+        else:
+            found, missing = [], "there is no such file"
+        paths = sorted(path for path in found if os.path.isfile(path))
+        if not paths:
+            raise self.error(
+                f"'{self.given}': {missing}",
+                got=self.target,
+                hint="relative paths are looked up beside the program that names them",
+            )
+        return paths
+
+    def _listed(self) -> list[tuple[str, os.stat_result]]:
+        """Files of a watched directory that are ready to be read."""
+        listed = []
+        try:
+            with os.scandir(self.target) as entries:
+                for entry in entries:
+                    if _is_ignored(entry.name) or not entry.name.lower().endswith(self.endings):
+                        continue
+                    if entry.is_file() and (status := entry.stat()).st_size > 0:
+                        listed.append((entry.name, status))
+        except FileNotFoundError as failure:
+            raise self.error(f"the watched directory '{self.given}' went away", got=self.target) from failure
+        except OSError as failure:
+            raise self.error(f"cannot list '{self.given}'", got=failure.strerror or str(failure)) from failure
+        return listed
+
+    def _discovered(self, cursor: _Cursor) -> list[str]:
+        listed = self._listed()
+        present: dict[bytes, bytes] = {}
+        fresh: list[tuple[int, str]] = []
+        for name, status in listed:
+            key = _name_hash(name)
+            if key not in cursor.done:
+                if name != cursor.file:
+                    fresh.append((status.st_mtime_ns, name))
+                continue
+            present[key] = cursor.done[key]
+            if present[key] != _size_hash(status.st_size):
+                raise self.error(
+                    f"'{name}' changed after it was read",
+                    expected="files that are complete when they appear, under names never used before",
+                    hint="write under a name that ends in .tmp or begins with a dot, then rename",
+                )
+        cursor.done = present
+        current = [cursor.file] if cursor.file else []
+        return current + [name for _, name in sorted(fresh)]

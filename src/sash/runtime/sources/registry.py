@@ -1,0 +1,64 @@
+"""Schemes: which source a stream's `FROM 'scheme:rest'` means.
+
+To add a format, write its Source and its read function and enter both here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from sash.errors import SourceError
+from sash.lang.bound import StreamDefinition
+from sash.runtime.sources.base import Source
+from sash.runtime.sources.chunk import Chunk, Rows
+from sash.runtime.sources.csv_files import CsvSource, read_csv
+from sash.runtime.sources.files import FileSource
+from sash.runtime.sources.json_lines import JsonSource, read_json
+from sash.runtime.sources.packets import PacketSource, read_packets
+from sash.runtime.sources.parquet_files import ParquetSource, read_parquet
+
+Reader = Callable[[StreamDefinition, Chunk, Sequence[str] | None], Rows]
+
+FILES: dict[str, type[FileSource]] = {"csv": CsvSource, "json": JsonSource, "parquet": ParquetSource}
+READERS: dict[str, Reader] = {
+    "csv": read_csv,
+    "generator": read_packets,
+    "json": read_json,
+    "parquet": read_parquet,
+}
+SCHEMES = tuple(sorted(READERS))
+
+
+def split_source(stream: StreamDefinition) -> tuple[str, str]:
+    """The scheme, which is known, and the rest of a stream's source."""
+    scheme, colon, rest = stream.source.partition(":")
+    scheme = scheme.strip().lower()
+    if not colon or scheme not in SCHEMES:
+        raise SourceError(
+            f"stream '{stream.name}': unknown source '{stream.source}'",
+            expected=f"'scheme:path' with one of the schemes {', '.join(SCHEMES)}",
+            hint=f"for a file write '{SCHEMES[0]}:{stream.source}'" if not colon else None,
+        )
+    return scheme, rest.strip()
+
+
+def open_source(
+    stream: StreamDefinition, base_dir: Path, now: Callable[[], float] = time.monotonic
+) -> Source:
+    """The source of a stream. Relative paths count from `base_dir`; `now` paces generators."""
+    scheme, rest = split_source(stream)
+    if scheme == "generator":
+        return PacketSource(stream, rest, now)
+    return FILES[scheme](stream, rest, base_dir.absolute())
+
+
+def read(stream: StreamDefinition, chunk: Chunk, columns: Sequence[str] | None = None) -> Rows:
+    """The rows of a chunk, in a task: the asked columns in the asked order, all of them for None."""
+    scheme, _ = split_source(stream)
+    if columns is not None:
+        for name in columns:
+            if stream.schema.get(name) is None:
+                raise ValueError(f"stream '{stream.name}' has no column '{name}'")
+    return READERS[scheme](stream, chunk, columns)

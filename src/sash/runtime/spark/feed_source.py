@@ -1,0 +1,61 @@
+"""The one streaming source that Spark reads: the entries of the feed.
+
+All streams of a program come through it, so Spark's offset log is a single number and a restart repeats
+exactly one batch. A partition is one chunk's description; the rows are read by the task that gets it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from sash.runtime.feedlog import FeedLog
+
+NAME = "sash_feed"
+
+
+class ChunkPartition(InputPartition):
+    def __init__(self, chunk: str) -> None:
+        self.chunk = chunk
+
+
+class FeedReader(DataSourceStreamReader):
+    def __init__(self, directory: str) -> None:
+        self._log = FeedLog(Path(directory))
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"entries": 0}
+
+    def latestOffset(self, start: dict[str, int], limit: object) -> dict[str, int]:
+        # One entry a batch, so that batch numbers are entry numbers.
+        return {"entries": min(start["entries"] + 1, self._log.count())}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[ChunkPartition]:
+        chunks: list[ChunkPartition] = []
+        for number in range(start["entries"], end["entries"]):
+            entry = self._log.read(number)
+            if entry is None:
+                raise FileNotFoundError(f"entry {number} of the feed is missing")
+            chunks.extend(ChunkPartition(json.dumps(chunk)) for chunk in json.loads(entry)["chunks"])
+        return chunks
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, ChunkPartition)
+        yield pa.RecordBatch.from_pydict({"chunk": [partition.chunk]})
+
+
+class FeedSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        return "chunk string"
+
+    def streamReader(self, schema: Any) -> FeedReader:
+        return FeedReader(self.options["path"])

@@ -1,0 +1,100 @@
+"""The Spark session of a run, silent on the user's terminal.
+
+The JVM is started with a log file as its standard error, which the Python workers inherit, so nothing of
+theirs reaches the terminal (with `debug` it keeps the terminal). It has a process group of its own, so
+Ctrl-C reaches only the driver, which lets the batch under way finish.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from sash.errors import SetupError
+from sash.runtime.spark.java import check_java
+
+_SETTINGS = {
+    "spark.app.name": "sash",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "2g",
+    "spark.driver.maxResultSize": "0",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "sash.runtime.spark.daemon",
+    "spark.log.level": "WARN",
+}
+# A local session talks to nobody else.
+_LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+@contextmanager
+def spark_session(master: str, log: Path | None) -> Iterator[SparkSession]:
+    """The active session if there is one, else a new one that ends with the block.
+
+    `log` is where Spark's own messages go; None leaves them on the terminal.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    check_java()
+    context = _start(master, log)
+    try:
+        yield SparkSession(context)
+    finally:
+        context.stop()
+        _end_jvm()
+
+
+def _start(master: str, log: Path | None) -> SparkContext:
+    # Workers must run in the environment of the driver, not in whatever python3 the PATH has.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    conf = SparkConf().setMaster(master).setAll(list(_SETTINGS.items()))
+    if master.startswith("local"):
+        conf.setAll(list(_LOCAL_SETTINGS.items()))
+    try:
+        return SparkContext(conf=conf, gateway=_gateway(conf, log))
+    except (PySparkRuntimeError, OSError) as failure:
+        raise SetupError(
+            "Spark did not start",
+            got=str(failure).splitlines()[0],
+            hint="see the messages above" if log is None else f"Spark's own messages are in '{log}'",
+            id="spark-start",
+        ) from failure
+
+
+def _gateway(conf: SparkConf, log: Path | None) -> Any:
+    launch: Any = launch_gateway
+    process: dict[str, Any] = {"start_new_session": True}
+    if log is None:
+        return launch(conf, process)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "ab") as messages:
+        return launch(conf, {**process, "stdout": messages, "stderr": messages})
+
+
+def _end_jvm() -> None:
+    """End the JVM with the session, so that nothing outlives the run."""
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    gateway.shutdown()
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.stdin.close()
+        process.wait(timeout=30)
+    SparkContext._gateway = None
+    SparkContext._jvm = None

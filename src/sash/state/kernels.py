@@ -1,0 +1,246 @@
+"""Compiled loops over columns of measures.
+
+Integer measures stand in an int64 matrix with an operation per column; a BIGINT sum takes two columns,
+hi·2³² + lo with 0 ≤ lo < 2³², so that no sum of int64 values can overflow on the way and the order of
+addition does not matter. Sums of doubles stand in a float64 matrix as pairs (hi, lo) whose unevaluated
+sum carries about 106 bits, so that the rounded sum does not depend on how the input was cut into
+batches.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sash.state.jit import kernel
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+ADD, PAIR, MIN, MAX = 0, 1, 2, 3
+LOW_BITS = 32
+LOW_MASK = (1 << LOW_BITS) - 1
+INT64_MAX = np.iinfo(np.int64).max
+INT64_MIN = np.iinfo(np.int64).min
+
+
+@kernel
+def _merge_ints(target: Ints, source: Ints, ops: Ints) -> None:
+    """target ⊕= source for one row of integer measures."""
+    c = 0
+    while c < ops.shape[0]:
+        op = ops[c]
+        if op == ADD:
+            target[c] += source[c]
+        elif op == PAIR:
+            low = target[c + 1] + source[c + 1]
+            target[c] += source[c] + (low >> LOW_BITS)
+            target[c + 1] = low & LOW_MASK
+            c += 1
+        elif op == MIN:
+            target[c] = min(target[c], source[c])
+        else:
+            target[c] = max(target[c], source[c])
+        c += 1
+
+
+@kernel
+def _merge_floats(target: Floats, source: Floats) -> None:
+    """target += source for pairs of doubles (Knuth's two-sum, then renormalised)."""
+    for c in range(0, target.shape[0], 2):
+        a, b = target[c], source[c]
+        total = a + b
+        if np.isfinite(total):
+            shift = total - a
+            error = (a - (total - shift)) + (b - shift)
+            error += target[c + 1] + source[c + 1]
+            target[c] = total + error
+            target[c + 1] = error - (target[c] - total)
+        else:
+            target[c] = total
+            target[c + 1] = 0.0
+
+
+@kernel
+def merge_runs(slots: Ints, panes: Ints, ints: Ints, floats: Floats, ops: Ints) -> int:
+    """Merge neighbouring rows of equal (pane, slot), in place; returns how many rows remain."""
+    n = slots.shape[0]
+    if n == 0:
+        return 0
+    last = 0
+    for row in range(1, n):
+        if slots[row] == slots[last] and panes[row] == panes[last]:
+            _merge_ints(ints[last], ints[row], ops)
+            _merge_floats(floats[last], floats[row])
+        else:
+            last += 1
+            slots[last] = slots[row]
+            panes[last] = panes[row]
+            ints[last] = ints[row]
+            floats[last] = floats[row]
+    return last + 1
+
+
+@kernel
+def chain(slots: Ints, previous: Ints, heads: Ints, start: int, stop: int, base: int) -> None:
+    """Link rows start..stop of a log into their slots' chains, newest first."""
+    for row in range(start, stop):
+        slot = slots[row]
+        previous[row] = heads[slot]
+        heads[slot] = base + row
+
+
+@kernel
+def enter(
+    slots: Ints,
+    panes: Ints,
+    ints: Ints,
+    floats: Floats,
+    start: int,
+    stop: int,
+    ops: Ints,
+    total_ints: Ints,
+    total_floats: Floats,
+    newest: Ints,
+) -> None:
+    """Rows start..stop of a log enter a window. `newest` keeps the last pane that attained an extremum."""
+    for row in range(start, stop):
+        slot = slots[row]
+        for c in range(ops.shape[0]):
+            value = ints[row, c]
+            if (ops[c] == MIN and value <= total_ints[slot, c]) or (
+                ops[c] == MAX and value >= total_ints[slot, c]
+            ):
+                newest[slot, c] = panes[row]
+        _merge_ints(total_ints[slot], ints[row], ops)
+        _merge_floats(total_floats[slot], floats[row])
+
+
+@kernel
+def leave(
+    slots: Ints,
+    panes: Ints,
+    ints: Ints,
+    start: int,
+    stop: int,
+    ops: Ints,
+    has_floats: bool,
+    total_ints: Ints,
+    newest: Ints,
+    stale: Bools,
+) -> bool:
+    """Rows start..stop of a log leave a window. What cannot be subtracted marks its slot stale."""
+    found = False
+    for row in range(start, stop):
+        slot = slots[row]
+        dirty = has_floats
+        c = 0
+        while c < ops.shape[0]:
+            op = ops[c]
+            if op == ADD:
+                total_ints[slot, c] -= ints[row, c]
+            elif op == PAIR:
+                low = total_ints[slot, c + 1] - ints[row, c + 1]
+                total_ints[slot, c] += (low >> LOW_BITS) - ints[row, c]
+                total_ints[slot, c + 1] = low & LOW_MASK
+                c += 1
+            elif newest[slot, c] == panes[row]:
+                dirty = True
+            c += 1
+        if dirty:
+            stale[slot] = True
+            found = True
+    return found
+
+
+@kernel
+def rescan(
+    stale_slots: Ints,
+    panes: Ints,
+    ints: Ints,
+    floats: Floats,
+    previous: Ints,
+    heads: Ints,
+    base: int,
+    oldest: int,
+    ops: Ints,
+    total_ints: Ints,
+    total_floats: Floats,
+    newest: Ints,
+) -> None:
+    """Recompute extrema and float sums of `stale_slots` from their chains, panes after `oldest` only."""
+    for index in range(stale_slots.shape[0]):
+        slot = stale_slots[index]
+        for c in range(ops.shape[0]):
+            if ops[c] == MIN:
+                total_ints[slot, c] = INT64_MAX
+            elif ops[c] == MAX:
+                total_ints[slot, c] = INT64_MIN
+        total_floats[slot, :] = 0.0
+        row = heads[slot] - base
+        while row >= 0 and panes[row] > oldest:
+            for c in range(ops.shape[0]):
+                value = ints[row, c]
+                if (ops[c] == MIN and value < total_ints[slot, c]) or (
+                    ops[c] == MAX and value > total_ints[slot, c]
+                ):
+                    total_ints[slot, c] = value
+                    newest[slot, c] = panes[row]
+            _merge_floats(total_floats[slot], floats[row])
+            row = previous[row] - base
+
+
+@kernel
+def link_states(slots: Ints, latest: Ints, previous: Ints) -> None:
+    """For each row the row before it with the same slot (−1 if none); `latest` ends as the last rows."""
+    for row in range(slots.shape[0]):
+        slot = slots[row]
+        previous[row] = latest[slot]
+        latest[slot] = row
+
+
+@kernel
+def sum_pairs(entries: Ints, values: Ints, high: Ints, low: Ints) -> None:
+    """Exact sums of int64 values per entry, as hi·2³² + lo."""
+    for row in range(entries.shape[0]):
+        entry = entries[row]
+        part = low[entry] + (values[row] & LOW_MASK)
+        high[entry] += (values[row] >> LOW_BITS) + (part >> LOW_BITS)
+        low[entry] = part & LOW_MASK
+
+
+@kernel
+def sum_ints(entries: Ints, values: Ints, totals: Ints) -> None:
+    """Sums of int64 values per entry, where the caller knows that none can overflow."""
+    for row in range(entries.shape[0]):
+        totals[entries[row]] += values[row]
+
+
+@kernel
+def sum_doubles(entries: Ints, values: Floats, totals: Floats) -> None:
+    """Compensated sums of doubles per entry: totals[entry] is a pair (hi, lo)."""
+    pair = np.zeros(2)
+    for row in range(entries.shape[0]):
+        pair[0] = values[row]
+        _merge_floats(totals[entries[row]], pair)
+
+
+@kernel
+def minima(entries: Ints, values: Ints, totals: Ints) -> None:
+    for row in range(entries.shape[0]):
+        if values[row] < totals[entries[row]]:
+            totals[entries[row]] = values[row]
+
+
+@kernel
+def maxima(entries: Ints, values: Ints, totals: Ints) -> None:
+    for row in range(entries.shape[0]):
+        if values[row] > totals[entries[row]]:
+            totals[entries[row]] = values[row]
+
+
+@kernel
+def count_rows(entries: Ints, totals: Ints) -> None:
+    for row in range(entries.shape[0]):
+        totals[entries[row]] += 1

@@ -1,0 +1,1 @@
+"""Synopses: pre-aggregated windows, and the answers read from them."""

@@ -1,0 +1,276 @@
+"""The basic interval synopsis (002 section 2.3.4): measures per pane and group, combined on demand.
+
+Partials arrive in any order and wait in a buffer until the clock has passed their pane. `seal` merges
+them, one row per (pane, group); `move_to` hands sealed panes to the log as the window moves on. A
+`Sliding` keeps the totals of one window length over the log.
+
+Needs: measures that can be merged. Time: an update is O(1) a row; moving a window by one pane costs
+O(groups in the panes that enter and leave) for subtractable measures, and for extrema and sums of
+doubles an expected O(1) a group more: a group is recomputed from its chain only when the pane that held
+its extremum leaves. Space: one row per live (pane, group) and one per (window length, group).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sash.operators.evaluate import ARROW_TYPES
+from sash.operators.preaggregate import Partial
+from sash.plan.periodic import SynopsisSpec
+from sash.state import kernels
+from sash.state.groups import GroupTable
+from sash.state.layout import Layout
+from sash.state.ordering import Words, recode
+from sash.state.panelog import PaneLog
+
+Int64Array = npt.NDArray[np.int64]
+Float64Array = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+# Groups that nothing refers to any more are dropped once they are the greater part of so many.
+_LEAST_SLOTS_TO_COMPACT = 1024
+
+
+class Dependent(Protocol):
+    """Somebody who keeps totals by slot beside the synopsis."""
+
+    def totals(self) -> Int64Array:
+        """Its matrix of integer measures."""
+
+    def renumber(self, slots: Int64Array) -> None:
+        """Slot slots[i] is now slot i; the others are gone."""
+
+
+class Sliding:
+    """The totals of a window of one length, per slot. It holds the log's rows left … right."""
+
+    def __init__(self, synopsis: BasicIntervalSynopsis, range_: int) -> None:
+        self._synopsis = synopsis
+        self.range = range_
+        self.left = synopsis.log.base
+        self.right = synopsis.log.base
+        self.ints, self.floats = synopsis.layout.empty(0)
+        self._newest: Int64Array = np.zeros((0, len(synopsis.layout.operations)), dtype=np.int64)
+        self._stale: BoolArray = np.zeros(0, dtype=np.bool_)
+
+    def reserve(self, slots: int) -> None:
+        have = len(self.ints)
+        if slots > have:
+            ints, floats = self._synopsis.layout.empty(max(slots, 2 * have) - have)
+            self.ints = np.concatenate([self.ints, ints])
+            self.floats = np.concatenate([self.floats, floats])
+            self._newest = np.concatenate([self._newest, np.zeros_like(ints)])
+            self._stale = np.zeros(len(self.ints), dtype=np.bool_)
+
+    def renumber(self, slots: Int64Array) -> None:
+        """Slot slots[i] is now slot i; the others are gone."""
+        self.ints, self.floats, self._newest = self.ints[slots], self.floats[slots], self._newest[slots]
+        self._stale = np.zeros(len(slots), dtype=np.bool_)
+
+    def advance(self, boundary: int) -> None:
+        """Make the window that of `boundary`, which is on an edge and not before the last one."""
+        log, panes = self._synopsis.log, self._synopsis.spec.panes
+        oldest = panes.number_at(boundary - self.range)
+        right = log.position_after(panes.number_at(boundary))
+        left = log.position_after(oldest)
+        ops, base = self._synopsis.ops, log.base
+        kernels.enter(
+            log.slots,
+            log.panes,
+            log.ints,
+            log.floats,
+            self.right - base,
+            right - base,
+            ops,
+            self.ints,
+            self.floats,
+            self._newest,
+        )
+        is_stale = kernels.leave(
+            log.slots,
+            log.panes,
+            log.ints,
+            self.left - base,
+            left - base,
+            ops,
+            log.layout.float_columns > 0,
+            self.ints,
+            self._newest,
+            self._stale,
+        )
+        if is_stale:
+            slots = np.flatnonzero(self._stale)
+            self._stale[slots] = False
+            kernels.rescan(
+                slots,
+                log.panes,
+                log.ints,
+                log.floats,
+                log.previous,
+                log.heads,
+                base,
+                oldest,
+                ops,
+                self.ints,
+                self.floats,
+                self._newest,
+            )
+        self.left, self.right = left, right
+
+
+class BasicIntervalSynopsis:
+    def __init__(self, spec: SynopsisSpec) -> None:
+        self.spec = spec
+        self.layout = Layout.of(spec.measures)
+        self.ops = self.layout.ops
+        self.words: dict[int, Words] = {}
+        self.groups = GroupTable([ARROW_TYPES[key.type] for key in self.spec.keys])
+        self.log = PaneLog(self.layout)
+        self.windows: dict[int, Sliding] = {}
+        self.dependents: list[Dependent] = []
+        self._open: list[_Rows] = []
+        self._sealed = _Rows.none(self.layout)
+
+    def window(self, range_: int) -> Sliding:
+        """The window of that length, made on first use."""
+        if range_ not in self.windows:
+            self.windows[range_] = Sliding(self, range_)
+            self.windows[range_].reserve(len(self.log.heads))
+        return self.windows[range_]
+
+    def absorb(self, partial: Partial) -> None:
+        """Take in what a chunk adds. Its panes are open: after the last sealed one."""
+        ints = partial.ints.copy() if partial.words else partial.ints
+        for column, vocabulary in partial.words.items():
+            recode(ints[:, column], self._learn(column, vocabulary))
+        slots = (
+            self.groups.encode(partial.keys)[partial.groups]
+            if self.spec.keys
+            else np.zeros(len(partial.panes), dtype=np.int64)
+        )
+        self._open.append(_Rows(slots, partial.panes, ints, partial.floats))
+
+    def _learn(self, column: int, vocabulary: pa.Array) -> Int64Array:
+        words = self.words.setdefault(column, Words())
+        moved = words.insert(vocabulary)
+        if moved is not None:
+            for matrix in self._matrices():
+                recode(matrix[:, column], moved)
+        return words.codes(vocabulary)
+
+    def _matrices(self) -> Iterator[Int64Array]:
+        """Every matrix of integer measures that is held, so that codes of words can be changed."""
+        yield from (rows.ints for rows in self._open)
+        yield self._sealed.ints
+        yield self.log.ints[: self.log.end - self.log.base]
+        yield from (window.ints for window in self.windows.values())
+        yield from (dependent.totals() for dependent in self.dependents)
+
+    def seal(self, through: int) -> None:
+        """The clock has passed `through`: panes that end by then can receive nothing more."""
+        pane = self.spec.panes.last_closed(through)
+        if self._open:
+            rows = _Rows.concatenated(self._open)
+            closed = rows.panes <= pane
+            if closed.any():
+                merged = rows.where(closed).merged(self.ops)
+                self._sealed = _Rows.concatenated([self._sealed, merged])
+                rows = rows.where(~closed)
+            self._open = [rows] if len(rows.panes) else []
+
+    def next_sealed(self) -> int | None:
+        """The first sealed pane that the log does not have yet."""
+        return int(self._sealed.panes[0]) if len(self._sealed.panes) else None
+
+    def move_to(self, boundary: int) -> None:
+        """Let the log have every sealed pane that ends by `boundary`."""
+        pane = self.spec.panes.number_at(boundary)
+        count = int(np.searchsorted(self._sealed.panes, pane, side="right"))
+        self.log.reserve_slots(self.groups.size)
+        for window in self.windows.values():
+            window.reserve(len(self.log.heads))
+        if count:
+            head, self._sealed = self._sealed.split(count)
+            self.log.append(head.slots, head.panes, head.ints, head.floats)
+
+    def trim(self, position: int) -> None:
+        """Forget what lies before `position` of the log, and groups that are in no pane and no answer."""
+        self.log.trim(position)
+        if not self.spec.keys or self.groups.size < _LEAST_SLOTS_TO_COMPACT:
+            return
+        used = np.zeros(max(self.groups.size, len(self.log.heads)), dtype=np.bool_)
+        for rows in self._open:
+            used[rows.slots] = True
+        used[self._sealed.slots] = True
+        used[self.log.slots_between(self.log.base, self.log.end)] = True
+        for dependent in self.dependents:
+            used[np.flatnonzero(dependent.totals()[:, 0])] = True
+        slots = np.flatnonzero(used)
+        if 2 * len(slots) < self.groups.size:
+            self._compact(slots)
+
+    def _compact(self, slots: Int64Array) -> None:
+        """Give the groups in `slots` the numbers 0, 1, … and forget all others."""
+        keys = self.groups.keys_of(slots)
+        place = np.full(self.groups.size, -1, dtype=np.int64)
+        self.groups = GroupTable(self.groups.types)
+        place[slots] = self.groups.encode(keys)
+        for rows in self._open:
+            rows.slots = place[rows.slots]
+        self._sealed.slots = place[self._sealed.slots]
+        self.log.renumber(place, len(slots))
+        for window in self.windows.values():
+            window.renumber(slots)
+        for dependent in self.dependents:
+            dependent.renumber(slots)
+
+    @property
+    def live_rows(self) -> int:
+        return self.log.end - self.log.base + len(self._sealed.panes) + sum(len(r.panes) for r in self._open)
+
+
+class _Rows:
+    """Measures per (pane, slot), as parallel arrays."""
+
+    __slots__ = ("floats", "ints", "panes", "slots")
+
+    def __init__(self, slots: Int64Array, panes: Int64Array, ints: Int64Array, floats: Float64Array) -> None:
+        self.slots, self.panes, self.ints, self.floats = slots, panes, ints, floats
+
+    @staticmethod
+    def none(layout: Layout) -> _Rows:
+        empty = np.zeros(0, dtype=np.int64)
+        return _Rows(empty, empty, *layout.empty(0))
+
+    @staticmethod
+    def concatenated(parts: list[_Rows]) -> _Rows:
+        if len(parts) == 1:
+            return parts[0]
+        return _Rows(
+            np.concatenate([part.slots for part in parts]),
+            np.concatenate([part.panes for part in parts]),
+            np.concatenate([part.ints for part in parts]),
+            np.concatenate([part.floats for part in parts]),
+        )
+
+    def where(self, mask: BoolArray) -> _Rows:
+        return _Rows(self.slots[mask], self.panes[mask], self.ints[mask], self.floats[mask])
+
+    def split(self, count: int) -> tuple[_Rows, _Rows]:
+        return (
+            _Rows(self.slots[:count], self.panes[:count], self.ints[:count], self.floats[:count]),
+            _Rows(self.slots[count:], self.panes[count:], self.ints[count:], self.floats[count:]),
+        )
+
+    def merged(self, ops: Int64Array) -> _Rows:
+        """One row per (pane, slot), in that order; equal ones merged in order of arrival."""
+        order = np.lexsort((self.slots, self.panes))
+        rows = _Rows(self.slots[order], self.panes[order], self.ints[order], self.floats[order])
+        count = kernels.merge_runs(rows.slots, rows.panes, rows.ints, rows.floats, ops)
+        return rows.split(count)[0]

@@ -1,0 +1,361 @@
+"""Answers of the queries that read one window of a synopsis at the boundaries of one slide.
+
+At a boundary only groups in panes that entered or left since the last one can have changed, so a step
+copies just their totals onto a stack. `flush` turns the stack into answers for all queries at once:
+each row's state is compared with the state before it of the same group, HAVING and the selected
+expressions are evaluated over whole columns, and equal rows that leave and enter at one instant cancel.
+
+Invariant: after a flush `_before` holds, per slot, the totals at the last boundary. The answer at an
+instant is a function of those totals alone, so nothing else of a query needs to be remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sash.errors import DataError
+from sash.lang.bound import AggregateCall, BoundSelect, OutputOperator, StreamDefinition, Window
+from sash.operators.evaluate import ARROW_TYPES, evaluate, evaluate_mask
+from sash.plan.panes import first_boundary
+from sash.plan.periodic import PeriodicQuery
+from sash.state import kernels
+from sash.state.groups import GroupTable, plain
+from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.finalize import Values, finalize
+
+Int64Array = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+# A flush handles about this many rows, so memory does not follow the number of boundaries in a batch.
+FLUSH_ROWS = 1 << 20
+# So many answers in a row without any input are taken for a wrong timestamp.
+MOST_EMPTY_ANSWERS = 1_000_000
+
+
+class Refresher:
+    def __init__(
+        self,
+        synopsis: BasicIntervalSynopsis,
+        window: Window,
+        queries: Sequence[PeriodicQuery],
+        stream: StreamDefinition,
+    ) -> None:
+        self._synopsis = synopsis
+        self.window = window
+        self._stream = stream
+        self._whole = [q for q in queries if q.definition.select.operator is OutputOperator.RSTREAM]
+        self._changing = [q for q in queries if q not in self._whole]
+        # Without GROUP BY keys an aggregate has one row even over an empty window.
+        self._is_global = not synopsis.spec.keys
+        self._last: int | None = None
+        self._left = self._right = synopsis.log.base
+        self._before = synopsis.layout.empty(0)
+        self._has_answered = False
+        self._empty_answers = 0
+        self._changes = _Stack()
+        self._wholes = _Stack()
+        synopsis.dependents.append(self)
+
+    @property
+    def left(self) -> int:
+        """The oldest position of the log that is still needed."""
+        return self._left
+
+    @property
+    def is_full(self) -> bool:
+        return self._changes.rows + self._wholes.rows >= FLUSH_ROWS
+
+    def due(self, first: int) -> int | None:
+        """The next boundary at which an answer may differ or is asked for; None: when more arrives.
+
+        `first` is the timestamp of the stream's first tuple, before which there are no answers.
+        """
+        synopsis, slide = self._synopsis, self.window.slide
+        if self._last is None and self._is_global:
+            return first_boundary(first, slide)
+        if self._last is not None and self._whole and (self._is_global or self._left < self._right):
+            return self._last + slide
+        log, panes = synopsis.log, synopsis.spec.panes
+        entering = log.pane_at(self._right) if self._right < log.end else synopsis.next_sealed()
+        instants = []
+        if entering is not None:
+            instants.append(panes.right_edge(entering))
+        if self._left < self._right:
+            instants.append(panes.right_edge(log.pane_at(self._left)) + self.window.range)
+        return first_boundary(min(instants), slide) if instants else None
+
+    def step(self, boundary: int) -> None:
+        """Answer at `boundary`, to which the synopsis has moved."""
+        totals = self._synopsis.window(self.window.range)
+        totals.advance(boundary)
+        if self._changing:
+            slots = self._touched(totals.left, totals.right)
+            self._changes.push(boundary, slots, totals.ints[slots], totals.floats[slots])
+        self._left, self._right = totals.left, totals.right
+        self._last = boundary
+        if self._whole:
+            slots = np.zeros(1, np.int64) if self._is_global else np.flatnonzero(totals.ints[:, 0])
+            self._wholes.push(boundary, slots, totals.ints[slots], totals.floats[slots])
+            self._guard_against_jumps(boundary)
+
+    def _guard_against_jumps(self, boundary: int) -> None:
+        self._empty_answers = self._empty_answers + 1 if self._left == self._right else 0
+        if self._empty_answers > MOST_EMPTY_ANSWERS:
+            raise DataError(
+                f"stream {self._stream.name} has no rows for {MOST_EMPTY_ANSWERS:,} slides of "
+                f"{self._whole[0].name} and then goes on: is a timestamp wrong?",
+                hint="filter such rows at the source, or drop Rstream: a view shows only changes",
+                id="time-jump",
+            )
+
+    def _touched(self, left: int, right: int) -> Int64Array:
+        log = self._synopsis.log
+        if self._is_global:
+            changed = self._last is None or left > self._left or right > self._right
+            return np.zeros(int(changed), dtype=np.int64)
+        marks = np.zeros(self._synopsis.groups.size, dtype=np.bool_)
+        marks[log.slots_between(self._left, left)] = True
+        marks[log.slots_between(self._right, right)] = True
+        return np.flatnonzero(marks)
+
+    def catch_up(self, boundary: int) -> None:
+        """After a restart: `boundary`, to which the synopsis has moved, has been answered already."""
+        totals = self._synopsis.window(self.window.range)
+        totals.advance(boundary)
+        self._left, self._right, self._last = totals.left, totals.right, boundary
+        self._before = (totals.ints.copy(), totals.floats.copy())
+        self._has_answered = True
+
+    def renumber(self, slots: Int64Array) -> None:
+        """Slot slots[i] becomes slot i; the others are gone."""
+        have = len(self._before[0])
+        ints, floats = self._synopsis.layout.empty(len(slots))
+        known = slots < have
+        ints[known], floats[known] = self._before[0][slots[known]], self._before[1][slots[known]]
+        self._before = (ints, floats)
+
+    def totals(self) -> Int64Array:
+        return self._before[0]
+
+    # ---------------------------------------------------------------- answers
+
+    def flush(self) -> dict[str, pa.Table]:
+        """The answers of all boundaries since the last flush, in order of instant."""
+        answers: dict[str, pa.Table] = {}
+        if self._wholes.rows:
+            states = _States(self._synopsis, self._wholes, None, self._is_global)
+            for query in self._whole:
+                answers[query.name] = self._rstream(query.definition.select, states)
+            self._wholes = _Stack()
+        if self._changes.rows:
+            size = self._synopsis.groups.size
+            have = len(self._before[0])
+            if size > have:
+                ints, floats = self._synopsis.layout.empty(max(size, 2 * have) - have)
+                self._before = (
+                    np.concatenate([self._before[0], ints]),
+                    np.concatenate([self._before[1], floats]),
+                )
+            states = _States(self._synopsis, self._changes, self._before, self._is_global, self._has_answered)
+            for query in self._changing:
+                answers[query.name] = self._differences(query.definition.select, states)
+            states.remember(self._before)
+            self._has_answered = True
+            self._changes = _Stack()
+        return {name: table for name, table in answers.items() if table.num_rows}
+
+    def _rstream(self, select: BoundSelect, states: _States) -> pa.Table:
+        present = states.present(select)
+        rows = np.flatnonzero(present)
+        rows = rows[np.argsort(states.instants[rows], kind="stable")]
+        if _is_bag(select):
+            rows = np.repeat(rows, states.ints[rows, 0])
+        return self._answers(select, states, rows, states.instants[rows], None)
+
+    def _differences(self, select: BoundSelect, states: _States) -> pa.Table:
+        present = states.present(select)
+        rows = np.arange(states.carried, len(states.slots))
+        before = states.previous[rows]
+        known = before >= 0
+        before = np.where(known, before, rows)
+        was, now = present[before] & known, present[rows]
+        if _is_bag(select):
+            counts = states.ints[:, 0]
+            change = np.where(now, counts[rows], 0) - np.where(was, counts[before], 0)
+            minus, plus = np.maximum(-change, 0), np.maximum(change, 0)
+        else:
+            changed = ~(was & now)
+            for call in select.aggregates:
+                changed |= states.values(call).differs(rows, before)
+            minus, plus = was & changed, now & changed
+        sources = np.concatenate([np.repeat(before, minus), np.repeat(rows, plus)])
+        causes = np.concatenate([np.repeat(rows, minus), np.repeat(rows, plus)])
+        signs = np.concatenate([np.full(minus.sum(), -1), np.full(plus.sum(), 1)])
+        instants = states.instants[causes]
+        order = np.lexsort((signs, instants))
+        return self._answers(select, states, sources[order], instants[order], signs[order])
+
+    def _answers(
+        self,
+        select: BoundSelect,
+        states: _States,
+        rows: Int64Array,
+        instants: Int64Array,
+        signs: Int64Array | None,
+    ) -> pa.Table:
+        inputs = states.table(select, rows, [output.scalar.inputs for output in select.outputs])
+        columns = [plain(c) for c in evaluate(inputs, [output.scalar for output in select.outputs])]
+        if signs is not None:
+            if not _shows_all(select):
+                kept = _uncancelled(instants, signs, columns)
+                columns = [column.take(pa.array(kept)) for column in columns]
+                instants, signs = instants[kept], signs[kept]
+            if select.operator is not OutputOperator.VIEW:
+                wanted = signs == (1 if select.operator is OutputOperator.ISTREAM else -1)
+                columns = [column.filter(pa.array(wanted)) for column in columns]
+                instants, signs = instants[wanted], signs[wanted]
+        table = {"ts": self._timestamps(instants)}
+        if select.operator is OutputOperator.VIEW and signs is not None:
+            table["op"] = pa.array(["-", "+"]).take(pa.array((signs > 0).astype(np.int64)))
+        for output, column in zip(select.outputs, columns, strict=True):
+            table[output.name] = column
+        return pa.table(table)
+
+    def _timestamps(self, instants: Int64Array) -> pa.Array:
+        if self._stream.has_integer_time:
+            return pa.array(instants // self._stream.unit)
+        return pa.array(instants).cast(pa.timestamp("us", tz="UTC"))
+
+
+def answer_schema(select: BoundSelect, stream: StreamDefinition) -> pa.Schema:
+    """The columns of a query's answers."""
+    fields = [("ts", pa.int64() if stream.has_integer_time else pa.timestamp("us", tz="UTC"))]
+    if select.operator is OutputOperator.VIEW:
+        fields.append(("op", pa.string()))
+    fields.extend((name, ARROW_TYPES[type_]) for name, type_ in select.schema)
+    return pa.schema(fields)
+
+
+def _is_bag(select: BoundSelect) -> bool:
+    return not select.is_grouped and not select.distinct
+
+
+def _shows_all(select: BoundSelect) -> bool:
+    """Whether the output tells groups and aggregates apart, so that no two changes can be equal."""
+    shown = {output.scalar.column for output in select.outputs}
+    keys = {f"k{i}" for i in range(len(select.keys))}
+    aggregates = {f"a{i}" for i in range(len(select.aggregates))}
+    return keys | aggregates <= shown
+
+
+def _uncancelled(instants: Int64Array, signs: Int64Array, columns: Sequence[pa.Array]) -> Int64Array:
+    """The rows that remain when equal rows with opposite signs at one instant cancel, in order."""
+    if len(signs) == 0:
+        return np.zeros(0, dtype=np.int64)
+    groups = GroupTable([pa.int64(), *(column.type for column in columns)])
+    ids = groups.encode([pa.array(instants), *columns])
+    net = np.bincount(ids, weights=signs, minlength=groups.size).astype(np.int64)
+    candidates = np.flatnonzero(signs == np.sign(net)[ids])
+    order = candidates[np.argsort(ids[candidates], kind="stable")]
+    starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
+    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    return np.sort(order[rank < np.abs(net)[ids[order]]])
+
+
+class _Stack:
+    """Totals of the groups that a boundary concerns, boundary after boundary."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.instants: list[Int64Array] = []
+        self.slots: list[Int64Array] = []
+        self.ints: list[Int64Array] = []
+        self.floats: list[npt.NDArray[np.float64]] = []
+
+    def push(
+        self, boundary: int, slots: Int64Array, ints: Int64Array, floats: npt.NDArray[np.float64]
+    ) -> None:
+        if len(slots):
+            self.rows += len(slots)
+            self.instants.append(np.full(len(slots), boundary))
+            self.slots.append(slots)
+            self.ints.append(ints)
+            self.floats.append(floats)
+
+
+class _States:
+    """A stack as columns, preceded by the states that its groups had before; aggregates on demand."""
+
+    def __init__(
+        self,
+        synopsis: BasicIntervalSynopsis,
+        stack: _Stack,
+        before: tuple[Int64Array, npt.NDArray[np.float64]] | None,
+        is_global: bool,
+        has_answered: bool = False,
+    ) -> None:
+        self._synopsis = synopsis
+        self._is_global = is_global
+        slots = np.concatenate(stack.slots)
+        carried = np.zeros(0, dtype=np.int64)
+        if before is not None:
+            if is_global:
+                carried = np.zeros(int(has_answered), dtype=np.int64)
+            else:
+                marks = np.zeros(len(before[0]), dtype=np.bool_)
+                marks[slots] = True
+                carried = np.flatnonzero(marks & (before[0][:, 0] > 0))
+            self.ints = np.concatenate([before[0][carried], *stack.ints])
+            self.floats = np.concatenate([before[1][carried], *stack.floats])
+        else:
+            self.ints, self.floats = np.concatenate(stack.ints), np.concatenate(stack.floats)
+        self.carried = len(carried)
+        self.slots = np.concatenate([carried, slots])
+        self.instants = np.concatenate([np.zeros(len(carried), dtype=np.int64), *stack.instants])
+        self.previous = np.empty(len(self.slots), dtype=np.int64)
+        self._latest = np.full(synopsis.groups.size, -1, dtype=np.int64)
+        kernels.link_states(self.slots, self._latest, self.previous)
+        self._values: dict[AggregateCall, Values] = {}
+
+    def remember(self, before: tuple[Int64Array, npt.NDArray[np.float64]]) -> None:
+        """Store the last state of each group in `before`."""
+        slots = np.flatnonzero(self._latest >= 0)
+        rows = self._latest[slots]
+        before[0][slots], before[1][slots] = self.ints[rows], self.floats[rows]
+
+    def values(self, call: AggregateCall) -> Values:
+        if call not in self._values:
+            self._values[call] = finalize(
+                call, self._synopsis.layout, self.ints, self.floats, self._synopsis.words
+            )
+        return self._values[call]
+
+    def present(self, select: BoundSelect) -> BoolArray:
+        """Which states are in the answer: the group exists and passes HAVING."""
+        present = self.ints[:, 0] > 0
+        if self._is_global:
+            present = np.ones(len(self.slots), dtype=np.bool_)
+        if select.having is not None:
+            rows = np.flatnonzero(present)
+            table = self.table(select, rows, [select.having.inputs])
+            present[rows] = np.asarray(plain(evaluate_mask(table, select.having)))
+        return present
+
+    def table(self, select: BoundSelect, rows: Int64Array, inputs: Sequence[Sequence[str]]) -> pa.Table:
+        """The columns k0, … and a0, … that are named in `inputs`, for the given rows."""
+        names = {name for group in inputs for name in group}
+        columns: dict[str, pa.Array] = {}
+        if any(f"k{i}" in names for i in range(len(select.keys))):
+            keys = self._synopsis.groups.keys_of(self.slots[rows])
+            columns.update({f"k{i}": key for i, key in enumerate(keys) if f"k{i}" in names})
+        for i, call in enumerate(select.aggregates):
+            if f"a{i}" in names:
+                columns[f"a{i}"] = self.values(call).take(rows)
+        if not columns:
+            # A constant expression still has one value a row.
+            columns["row"] = pa.nulls(len(rows), pa.int8())
+        return pa.table(columns)

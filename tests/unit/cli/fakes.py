@@ -1,0 +1,77 @@
+"""A bound program and a runtime that are not there: the command line is tested without either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from sash.lang.bound import (
+    AggregateCall,
+    AggregateFunction,
+    BoundSelect,
+    Named,
+    OutputOperator,
+    QueryDefinition,
+    Scalar,
+    StreamDefinition,
+    Window,
+)
+from sash.lang.types import Column, Schema, Type
+from sash.runtime.report import Summary
+
+SECOND = 1_000_000
+
+
+def make_stream(name: str = "packets", *, time: Type = Type.TIMESTAMP, unit: int = 1) -> StreamDefinition:
+    schema = Schema((Column("ts", time), Column("src", Type.STRING), Column("length", Type.BIGINT)))
+    return StreamDefinition(name, schema, "ts", unit, 2 * SECOND, "generator:packets", ())
+
+
+def make_query(name: str = "heavy", sink: str = "jsonl:heavy.jsonl") -> QueryDefinition:
+    """SELECT src, SUM(length) AS bytes FROM packets [RANGE 60 SEC SLIDE 10 SEC] GROUP BY src"""
+    return QueryDefinition(
+        name,
+        sink,
+        BoundSelect(
+            stream="packets",
+            window=Window(60 * SECOND, 10 * SECOND),
+            where=None,
+            is_grouped=True,
+            distinct=False,
+            keys=(Scalar("src", Type.STRING, ("src",), "src"),),
+            aggregates=(
+                AggregateCall(
+                    AggregateFunction.SUM, Scalar("length", Type.BIGINT, ("length",), "length"), Type.BIGINT
+                ),
+            ),
+            having=None,
+            outputs=(
+                Named("src", Scalar("k0", Type.STRING, ("k0",), "k0")),
+                Named("bytes", Scalar("a0", Type.BIGINT, ("a0",), "a0")),
+            ),
+            operator=OutputOperator.RSTREAM,
+        ),
+    )
+
+
+def make_program(*queries: QueryDefinition, streams: tuple[StreamDefinition, ...] | None = None) -> Any:
+    return SimpleNamespace(
+        streams=streams if streams is not None else (make_stream(),), queries=queries or (make_query(),)
+    )
+
+
+def make_summary(*, interrupted: bool = False) -> Summary:
+    return Summary(batches=0, seconds=0.0, clock=None, streams={}, answered={}, interrupted=interrupted)
+
+
+@dataclass
+class Fakes:
+    """What the faked calls give back and what they were given."""
+
+    program: Any = field(default_factory=make_program)
+    bind_error: Exception | None = None
+    work: Callable[..., Any] = lambda **_: make_summary()
+    texts: list[str] = field(default_factory=list)
+    runs: list[dict[str, Any]] = field(default_factory=list)
