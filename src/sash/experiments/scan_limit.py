@@ -44,14 +44,14 @@ class _Scale:
     rows_a_file: int
     rate: int
     hosts: int = 100
-    files_a_batch: int = 4
+    files_a_batch: int = 8
 
     @property
     def batch_rows(self) -> int:
         return self.files_a_batch * self.rows_a_file
 
 
-_SCALES = {"small": _Scale(32, 500_000, 100_000), "paper": _Scale(200, 500_000, 100_000)}
+_SCALES = {"small": _Scale(40, 500_000, 100_000), "paper": _Scale(200, 500_000, 100_000)}
 
 
 def measure(scale: str) -> Result:
@@ -60,9 +60,9 @@ def measure(scale: str) -> Result:
         directory = Path(folder)
         _write_packets(directory / "packets", sizes)
         with spark_session("local[2]", directory / "spark.log"):
-            warm = _Scale(2, sizes.rows_a_file, sizes.rate, files_a_batch=1)
+            warm = _Scale(4, sizes.rows_a_file, sizes.rate, files_a_batch=2)
             _write_packets(directory / "warm", warm)
-            noop_scan(directory / "warm", 1)
+            noop_scan(directory / "warm", 2)
             _run(directory, "warm", 240, warm)
             scan = noop_scan(directory / "packets", sizes.files_a_batch)
             runs = {count: _run(directory, "packets", count, sizes) for count in _QUERIES}

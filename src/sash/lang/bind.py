@@ -20,7 +20,7 @@ from sash.lang.scalars import TYPES
 from sash.lang.select import bind_select
 from sash.lang.types import Column, Schema, Type
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.", re.DOTALL)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.DOTALL)
 _UNITS = {"s": intervals.SECOND, "ms": intervals.MILLISECOND, "us": intervals.MICROSECOND}
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from sash.errors import DataError
 from sash.lang.bound import Scalar
 from sash.lang.types import Type
+from sash.operators.compare import compare
 
 ARROW_TYPES = {
     Type.BIGINT: pa.int64(),
@@ -64,5 +65,7 @@ def _run(table: pa.Table, scalars: Sequence[Scalar]) -> list[pa.ChunkedArray]:
 
 def evaluate_mask(table: pa.Table, scalar: Scalar) -> pa.ChunkedArray:
     """A condition as a mask: NULL counts as false, as in WHERE."""
-    (mask,) = evaluate(table, [scalar])
+    mask = compare(table, scalar)
+    if mask is None:
+        (mask,) = evaluate(table, [scalar])
     return mask.fill_null(False)

@@ -17,8 +17,9 @@ from sash.runtime.stage import ChunkResult
 
 
 class Aside:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, durable: bool) -> None:
         self._directory = directory
+        self._durable = durable
         self._sinks: dict[str, JsonLinesSink] = {}
 
     def open(self, streams: Iterable[str], committed: Mapping[str, Any]) -> None:
@@ -43,6 +44,7 @@ class Aside:
         if name not in self._sinks:
             path = self._directory / name
             self._sinks[name] = JsonLinesSink(f"jsonl:{path}", REJECTS_SCHEMA, path)
+            self._sinks[name].durable = self._durable
         return self._sinks[name]
 
     def write(self, results: Iterable[ChunkResult]) -> None:

@@ -1,15 +1,18 @@
 """The engine: what both runtimes do with a batch, from the feed to the commit.
 
 A runtime brings a way to run chunks (in Spark tasks, or right here) and the loop that drives batches.
-Everything else is here, in this order for every batch: run the chunks, run again those that judged a late
-row wrongly, absorb, answer, write answers and side rows, save the partials, commit. A batch is either
-committed as a whole or not at all.
+Everything else is here, in two steps for every batch. `take` runs the chunks, and once more those that
+judged a late row wrongly. `_complete` absorbs the results, answers, writes answers and side rows, saves the
+partials and commits; a batch is either committed as a whole or not at all. Where `overlap` is set the
+second step runs in a thread of its own while the tasks of the next batch run, always one batch at a time
+and in order, so a crash loses at most two batches of work, which the feed remembers.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +25,7 @@ from sash.runtime.aside import Aside
 from sash.runtime.checkpoint import Checkpoint, Manifest
 from sash.runtime.feed import Entry, Feeder
 from sash.runtime.feedlog import FeedLog
-from sash.runtime.plane import QueryPlane
+from sash.runtime.plane import QueryPlane, StreamState, advanced
 from sash.runtime.report import BatchReport, Monitor, Silent, Summary
 from sash.runtime.sinks import Sink, open_sink
 from sash.runtime.sources import Chunk, Source, open_source
@@ -30,8 +33,9 @@ from sash.runtime.stage import ChunkResult, misjudged
 from sash.synopses.refresh import answer_schema
 
 DEFAULT_BATCH_ROWS = 2_000_000
-RunChunks = Callable[[Sequence[Chunk], Mapping[tuple[str, int], int | None]], list[ChunkResult]]
-"""Runs chunks; the mapping gives, per (stream, sequence), the newest timestamp before the chunk."""
+Newest = Mapping[tuple[str, int], int | None]
+"""The newest timestamp before each chunk, by (stream, sequence)."""
+RunChunks = Callable[[Sequence[Chunk], Newest], list[ChunkResult]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,8 @@ class Engine:
         options: Options,
         runtime: str,
         cores: int,
+        *,
+        overlap: bool = False,
     ) -> None:
         used = {query.select.stream for query in queries}
         self.plan: PeriodicPlan = plan_periodic([s for s in streams if s.name in used], queries)
@@ -67,12 +73,22 @@ class Engine:
             None if options.checkpoint is None else Checkpoint(options.checkpoint, self.plan, runtime)
         )
         aside = options.aside or (options.checkpoint or options.base_dir) / "aside"
-        self._aside = Aside(aside)
+        self._aside = Aside(aside, durable=options.checkpoint is not None)
         self._answered = {query.name: 0 for query in queries}
         self._started = time.monotonic()
-        self.committed = -1
-        self.is_finished = False
         self._feed_log: FeedLog | None = None
+        self._streams: Mapping[str, StreamState] = self._plane.streams
+        self._slacks = {stream.name: stream.slack for stream in self.plan.streams}
+        self._worker = ThreadPoolExecutor(1, "sash-answers") if overlap else None
+        self._completing: Future[None] | None = None
+        self.taken = -1
+        self.committed = -1
+        self._is_last_taken = False
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the last batch has been taken."""
+        return self._is_last_taken
 
     def _open_sources(self) -> dict[str, Source]:
         sources = {s.name: open_source(s, self.options.base_dir) for s in self.plan.streams}
@@ -88,6 +104,7 @@ class Engine:
             schema = answer_schema(definition.select, self.plan.stream(definition.select.stream))
             sink = open_sink(definition.sink, schema, self.options.base_dir)
             sink.check()
+            sink.durable = self.options.checkpoint is not None
             scheme, _, rest = definition.sink.partition(":")
             place = str((self.options.base_dir / rest).resolve())
             if scheme not in ("console", "noop") and place in taken:
@@ -120,46 +137,62 @@ class Engine:
         assert self._checkpoint is not None
         for partial in self._checkpoint.partials():
             self._plane.absorb_partial(partial)
-        self._plane.restore(dict(manifest.streams), manifest.complete_through)
+        self._plane.restore(manifest.streams, manifest.complete_through)
+        self._streams = self._plane.streams
         ended = {name for name, state in manifest.streams.items() if state.ended}
         self._feeder.resume(manifest.batch + 1, manifest.positions, ended, manifest.is_last)
         self._answered.update(manifest.answered)
-        self.committed = manifest.batch
-        self.is_finished = manifest.is_last
+        self.committed = self.taken = manifest.batch
+        self._is_last_taken = manifest.is_last
+
+    def pending_entry(self) -> Entry | None:
+        """An entry that was decided before a crash and not committed: it must be run as it was."""
+        text = None if self._feed_log is None else self._feed_log.read(self.taken + 1)
+        if text is None:
+            return None
+        entry = Entry.from_json(text)
+        ended = {name for name, state in self._streams.items() if state.ended} | set(entry.ended)
+        self._feeder.resume(entry.number + 1, entry.positions, ended, entry.is_last)
+        return entry
 
     def next_entry(self) -> Entry | None:
         """Decide what the next batch reads; None: nothing at the moment."""
-        if self._feed_log is not None:
-            text = self._feed_log.read(self.committed + 1)
-            if text is not None:
-                pending = Entry.from_json(text)
-                # Decided before a crash and maybe half processed: it must stay as it was.
-                self._feeder.resume(
-                    pending.number + 1,
-                    pending.positions,
-                    {name for name, state in self._plane.streams.items() if state.ended} | set(pending.ended),
-                    pending.is_last,
-                )
-                self._feed_log.publish(pending.number, text)
-                return pending
-        entry = self._feeder.next(self._plane.newest)
+        entry = self._feeder.next({name: state.newest for name, state in self._streams.items()})
         if entry is not None and self._feed_log is not None:
             self._feed_log.publish(entry.number, entry.to_json())
         return entry
 
-    def process(self, entry: Entry, run: RunChunks) -> None:
-        """Run one batch and commit it."""
-        if entry.number <= self.committed:
-            return
-        if entry.number != self.committed + 1:
-            raise InternalError(f"batch {entry.number} came after batch {self.committed}")
+    def take(self, entry: Entry, run: RunChunks) -> None:
+        """Run the chunks of one batch and see to it that the batch is completed."""
+        if entry.number != self.taken + 1:
+            raise InternalError(f"batch {entry.number} came after batch {self.taken}")
         began = time.monotonic()
         results = self._run_exactly(entry.chunks, run)
-        self._plane.absorb(results)
-        self._plane.end(entry.ended)
-        answers = self._plane.answer()
+        self._streams = advanced(self._streams, results, entry.ended)
+        self.settle()
+        if self._worker is None:
+            self._complete(entry, results, self._streams, began)
+        else:
+            self._completing = self._worker.submit(self._complete, entry, results, self._streams, began)
+        self.taken = entry.number
+        self._is_last_taken = entry.is_last
+
+    def settle(self) -> None:
+        """Wait until every batch taken is committed; raises what went wrong with it."""
+        completing, self._completing = self._completing, None
+        if completing is not None:
+            completing.result()
+
+    def _complete(
+        self,
+        entry: Entry,
+        results: Sequence[ChunkResult],
+        streams: Mapping[str, StreamState],
+        began: float,
+    ) -> None:
+        self._plane.absorb(results, streams)
         given: dict[str, pa.Table] = {}
-        for name, tables in answers.items():
+        for name, tables in self._plane.answer().items():
             given[name] = pa.concat_tables(tables)
             self._sinks[name].write(given[name])
             self._answered[name] += given[name].num_rows
@@ -168,9 +201,9 @@ class Engine:
         self._report(entry, results, given, time.monotonic() - began)
 
     def _run_exactly(self, chunks: Sequence[Chunk], run: RunChunks) -> list[ChunkResult]:
-        newest = self._plane.newest
+        newest = {name: state.newest for name, state in self._streams.items()}
         results = run(chunks, {(c.stream, c.sequence): newest[c.stream] for c in chunks}) if chunks else []
-        wrong = misjudged(results, newest, self._plane.slacks)
+        wrong = misjudged(results, newest, self._slacks)
         if wrong:
             again = [chunk for chunk in chunks if (chunk.stream, chunk.sequence) in wrong]
             results = [r for r in results if (r.stream, r.sequence) not in wrong]
@@ -199,7 +232,6 @@ class Engine:
                 )
             )
         self.committed = entry.number
-        self.is_finished = entry.is_last
         if self._feed_log is not None:
             # One entry back stays: Spark may ask for the batch that it has not marked as done.
             self._feed_log.forget(entry.number)
@@ -221,6 +253,7 @@ class Engine:
         )
 
     def finish(self, *, interrupted: bool) -> Summary:
+        self.settle()
         self.close()
         summary = Summary(
             self.committed + 1,
@@ -234,6 +267,8 @@ class Engine:
         return summary
 
     def close(self) -> None:
+        if self._worker is not None:
+            self._worker.shutdown()
         for sink in self._sinks.values():
             sink.close()
         self._aside.close()

@@ -20,7 +20,11 @@ def replace_file(path: Path, content: str | bytes) -> None:
 
 def sync_directory(directory: Path) -> None:
     """Make names in a directory durable: a file that is synced may still have no name after a crash."""
-    handle = os.open(directory, os.O_RDONLY)
+    sync_file(directory)
+
+
+def sync_file(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -10,8 +10,9 @@ are complete. When all input has ended it moves to the greatest timestamp and in
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -44,6 +45,18 @@ class StreamState:
         return replace(self, newest=newest, first=first, counts=counts)
 
 
+def advanced(
+    streams: Mapping[str, StreamState], results: Iterable[ChunkResult], ended: Iterable[str]
+) -> dict[str, StreamState]:
+    """How far the streams are after a batch."""
+    after = dict(streams)
+    for result in results:
+        after[result.stream] = after[result.stream].after(result)
+    for name in ended:
+        after[name] = replace(after[name], ended=True)
+    return after
+
+
 class QueryPlane:
     def __init__(self, plan: PeriodicPlan) -> None:
         self.plan = plan
@@ -54,28 +67,15 @@ class QueryPlane:
         ]
         self._synopses = {group.name: group.synopsis for group in self._groups}
 
-    @property
-    def newest(self) -> dict[str, int | None]:
-        return {name: state.newest for name, state in self.streams.items()}
-
-    @property
-    def slacks(self) -> dict[str, int]:
-        return {stream.name: stream.slack for stream in self.plan.streams}
-
     def absorb_partial(self, partial: Partial) -> None:
         self._synopses[partial.synopsis].absorb(partial)
 
-    def absorb(self, results: Iterable[ChunkResult]) -> None:
-        """Take in a batch, in order of arrival."""
-        for result in sorted(results, key=lambda result: (result.stream, result.sequence)):
-            self.streams[result.stream] = self.streams[result.stream].after(result)
+    def absorb(self, results: Iterable[ChunkResult], streams: Mapping[str, StreamState]) -> None:
+        """Take in a batch, whose results are in order of arrival; `streams` is how far it brings each."""
+        for result in results:
             for partial in result.partials:
                 self.absorb_partial(partial)
-
-    def end(self, streams: Iterable[str]) -> None:
-        """These streams will bring no more rows."""
-        for name in streams:
-            self.streams[name] = replace(self.streams[name], ended=True)
+        self.streams = dict(streams)
 
     def clock(self) -> int | None:
         """The last instant about which everything is known; None before there is one."""
@@ -113,9 +113,9 @@ class QueryPlane:
         windows = {query.window for query in self.plan.queries_of(synopsis)}
         return min(last_boundary(self.complete_through, w.slide) - w.range for w in windows)
 
-    def restore(self, streams: dict[str, StreamState], complete_through: int | None) -> None:
+    def restore(self, streams: Mapping[str, StreamState], complete_through: int | None) -> None:
         """Go on from a saved state, whose partials have been absorbed already."""
-        self.streams.update(streams)
+        self.streams = dict(streams)
         self.complete_through = complete_through
         if complete_through is not None:
             for group in self._groups:
@@ -145,17 +145,21 @@ class _QueryGroup:
 
     def answer(self, first: int, through: int) -> Iterable[tuple[str, pa.Table]]:
         self.synopsis.seal(through)
-        while True:
-            dues = [(refresher.due(first), refresher) for refresher in self._refreshers]
-            boundary = min((due for due, _ in dues if due is not None), default=None)
-            if boundary is None or boundary > through:
-                break
+        # What is sealed does not change meanwhile, so a refresher's next boundary changes only by its steps.
+        dues = [(due, i) for i, r in enumerate(self._refreshers) if (due := r.due(first)) is not None]
+        heapq.heapify(dues)
+        while dues and dues[0][0] <= through:
+            boundary, index = dues[0]
+            refresher = self._refreshers[index]
             self.synopsis.move_to(boundary)
-            for due, refresher in dues:
-                if due == boundary:
-                    refresher.step(boundary)
-                    if refresher.is_full:
-                        yield from refresher.flush().items()
+            refresher.step(boundary)
+            if refresher.is_full:
+                yield from refresher.flush().items()
+            due = refresher.due(first)
+            if due is None:
+                heapq.heappop(dues)
+            else:
+                heapq.heapreplace(dues, (due, index))
         for refresher in self._refreshers:
             yield from refresher.flush().items()
         self.synopsis.trim(min(refresher.left for refresher in self._refreshers))

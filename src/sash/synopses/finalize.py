@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ Float64Array = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Values:
     """One aggregate for many rows. Equal values have equal `bits`; where not `valid` it is NULL.
 
@@ -40,21 +41,25 @@ class Values:
         differs: BoolArray = (valid != other_valid) | (valid & (self.bits[rows] != self.bits[others]))
         return differs
 
-    def take(self, rows: Int64Array) -> pa.Array:
-        bits, valid = self.bits[rows], self.valid[rows]
-        missing = ~valid
+    @cached_property
+    def array(self) -> pa.Array:
+        """All rows as Arrow."""
+        missing = None if self.valid.all() else ~self.valid
         match self.type:
             case Type.BIGINT:
-                return pa.array(bits, mask=missing)
+                return pa.array(self.bits, mask=missing)
             case Type.DOUBLE:
-                return pa.array(bits.view(np.float64), mask=missing)
+                return pa.array(self.bits.view(np.float64), mask=missing)
             case Type.BOOLEAN:
-                return pa.array(bits != 0, mask=missing)
+                return pa.array(self.bits != 0, mask=missing)
             case Type.TIMESTAMP:
-                return pa.array(bits, mask=missing).cast(pa.timestamp("us"))
+                return pa.array(self.bits, mask=missing).cast(pa.timestamp("us"))
             case Type.STRING:
                 words = pa.array([], pa.string()) if self.words is None else self.words.values
-                return words.take(pa.array(bits, mask=missing))
+                return words.take(pa.array(self.bits, mask=missing))
+
+    def take(self, rows: Int64Array) -> pa.Array:
+        return self.array.take(pa.array(rows))
 
 
 def finalize(

@@ -169,31 +169,29 @@ class Refresher:
         return {name: table for name, table in answers.items() if table.num_rows}
 
     def _rstream(self, select: BoundSelect, states: _States) -> pa.Table:
-        present = states.present(select)
-        rows = np.flatnonzero(present)
-        rows = rows[np.argsort(states.instants[rows], kind="stable")]
+        rows = np.flatnonzero(states.present(select))
         if _is_bag(select):
             rows = np.repeat(rows, states.ints[rows, 0])
         return self._answers(select, states, rows, states.instants[rows], None)
 
     def _differences(self, select: BoundSelect, states: _States) -> pa.Table:
-        present = states.present(select)
-        rows = np.arange(states.carried, len(states.slots))
-        before = states.previous[rows]
-        known = before >= 0
-        before = np.where(known, before, rows)
-        was, now = present[before] & known, present[rows]
+        # A row without a row before it has −1 there, which reads the False at the end.
+        present = np.append(states.present(select), False)
+        now, was = present[states.carried : -1], present[states.previous[states.carried :]]
+        concerned = np.flatnonzero(now | was) + states.carried
+        now, was = now[concerned - states.carried], was[concerned - states.carried]
+        before = states.previous[concerned]
         if _is_bag(select):
             counts = states.ints[:, 0]
-            change = np.where(now, counts[rows], 0) - np.where(was, counts[before], 0)
+            change = np.where(now, counts[concerned], 0) - np.where(was, counts[before], 0)
             minus, plus = np.maximum(-change, 0), np.maximum(change, 0)
         else:
-            changed = ~(was & now)
-            for call in select.aggregates:
-                changed |= states.values(call).differs(rows, before)
+            changed = now != was
+            for call in _shown_aggregates(select):
+                changed |= states.values(call).differs(concerned, before)
             minus, plus = was & changed, now & changed
-        sources = np.concatenate([np.repeat(before, minus), np.repeat(rows, plus)])
-        causes = np.concatenate([np.repeat(rows, minus), np.repeat(rows, plus)])
+        sources = np.concatenate([np.repeat(before, minus), np.repeat(concerned, plus)])
+        causes = np.concatenate([np.repeat(concerned, minus), np.repeat(concerned, plus)])
         signs = np.concatenate([np.full(minus.sum(), -1), np.full(plus.sum(), 1)])
         instants = states.instants[causes]
         order = np.lexsort((signs, instants))
@@ -244,12 +242,18 @@ def _is_bag(select: BoundSelect) -> bool:
     return not select.is_grouped and not select.distinct
 
 
+def _shown_aggregates(select: BoundSelect) -> list[AggregateCall]:
+    """The aggregates on which the output depends; those that only HAVING reads are not among them."""
+    read = {name for output in select.outputs for name in output.scalar.inputs}
+    return [call for i, call in enumerate(select.aggregates) if f"a{i}" in read]
+
+
 def _shows_all(select: BoundSelect) -> bool:
-    """Whether the output tells groups and aggregates apart, so that no two changes can be equal."""
+    """Whether the output tells groups and their states apart, so that no two changes can be equal."""
     shown = {output.scalar.column for output in select.outputs}
+    read = {name for output in select.outputs for name in output.scalar.inputs}
     keys = {f"k{i}" for i in range(len(select.keys))}
-    aggregates = {f"a{i}" for i in range(len(select.aggregates))}
-    return keys | aggregates <= shown
+    return keys | read <= shown
 
 
 def _uncancelled(instants: Int64Array, signs: Int64Array, columns: Sequence[pa.Array]) -> Int64Array:
@@ -336,26 +340,34 @@ class _States:
 
     def present(self, select: BoundSelect) -> BoolArray:
         """Which states are in the answer: the group exists and passes HAVING."""
-        present = self.ints[:, 0] > 0
         if self._is_global:
             present = np.ones(len(self.slots), dtype=np.bool_)
+        else:
+            present = self.ints[:, 0] > 0
         if select.having is not None:
-            rows = np.flatnonzero(present)
+            rows = None if present.all() else np.flatnonzero(present)
             table = self.table(select, rows, [select.having.inputs])
-            present[rows] = np.asarray(plain(evaluate_mask(table, select.having)))
+            passed = np.asarray(plain(evaluate_mask(table, select.having)))
+            if rows is None:
+                return passed
+            present[rows] = passed
         return present
 
-    def table(self, select: BoundSelect, rows: Int64Array, inputs: Sequence[Sequence[str]]) -> pa.Table:
-        """The columns k0, … and a0, … that are named in `inputs`, for the given rows."""
+    def table(
+        self, select: BoundSelect, rows: Int64Array | None, inputs: Sequence[Sequence[str]]
+    ) -> pa.Table:
+        """The columns k0, … and a0, … that are named in `inputs`, for the given rows (None: for all)."""
         names = {name for group in inputs for name in group}
         columns: dict[str, pa.Array] = {}
         if any(f"k{i}" in names for i in range(len(select.keys))):
-            keys = self._synopsis.groups.keys_of(self.slots[rows])
+            slots = self.slots if rows is None else self.slots[rows]
+            keys = self._synopsis.groups.keys_of(slots)
             columns.update({f"k{i}": key for i, key in enumerate(keys) if f"k{i}" in names})
         for i, call in enumerate(select.aggregates):
             if f"a{i}" in names:
-                columns[f"a{i}"] = self.values(call).take(rows)
+                values = self.values(call)
+                columns[f"a{i}"] = values.array if rows is None else values.take(rows)
         if not columns:
             # A constant expression still has one value a row.
-            columns["row"] = pa.nulls(len(rows), pa.int8())
+            columns["row"] = pa.nulls(len(self.slots) if rows is None else len(rows), pa.int8())
         return pa.table(columns)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from sash.lang.bound import QueryDefinition, StreamDefinition
-from sash.runtime.engine import Engine, Options
+from sash.runtime.engine import Engine, Newest, Options
 from sash.runtime.report import Summary
 from sash.runtime.sources import Chunk
 from sash.runtime.stage import ChunkResult, run_chunk
@@ -24,17 +24,17 @@ def run_inline(
     """Run until all input has ended or `stop` is set."""
     engine = Engine(streams, queries, options, "inline", cores=1)
 
-    def run(chunks: Sequence[Chunk], newest: Mapping[tuple[str, int], int | None]) -> list[ChunkResult]:
+    def run(chunks: Sequence[Chunk], newest: Newest) -> list[ChunkResult]:
         return [run_chunk(engine.plan, chunk, newest[chunk.stream, chunk.sequence]) for chunk in chunks]
 
     engine.start()
     try:
         while not engine.is_finished and not stop.is_set():
-            entry = engine.next_entry()
+            entry = engine.pending_entry() or engine.next_entry()
             if entry is None:
                 stop.wait(_IDLE)
             else:
-                engine.process(entry, run)
+                engine.take(entry, run)
         return engine.finish(interrupted=not engine.is_finished)
     finally:
         engine.close()

@@ -23,7 +23,12 @@ Committed = dict[str, Any]
 
 
 class Sink(ABC):
-    """Where the answers of one query go."""
+    """Where the answers of one query go.
+
+    Without `durable` a commit does not wait for the disk: nobody will go on from it after a crash.
+    """
+
+    durable = True
 
     def __init__(self, uri: str, schema: pa.Schema) -> None:
         self.uri = uri
@@ -73,12 +78,3 @@ class Sink(ABC):
             raise self.error(f"'{standing}' is not a directory", hint="name another path for the output")
         if not os.access(standing, os.W_OK | os.X_OK):
             raise self.error(f"'{standing}' cannot be written", hint="check the permissions of the directory")
-
-
-def sync_directory(directory: Path) -> None:
-    """Make names in a directory durable: a file that is synced may still have no name after a crash."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

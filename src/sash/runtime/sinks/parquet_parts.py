@@ -7,14 +7,14 @@ parts beyond it, whose commit the caller never kept.
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sash.runtime.sinks.base import Committed, Sink, sync_directory
+from sash.runtime.files import sync_directory, sync_file
+from sash.runtime.sinks.base import Committed, Sink
 
 _PART = re.compile(r"part-(\d{6,})\.parquet")
 _UNFINISHED = ".part.parquet.tmp"
@@ -66,13 +66,11 @@ class ParquetSink(Sink):
                 writer, self._writer = self._writer, None
                 writer.close()
                 unfinished = self.directory / _UNFINISHED
-                handle = os.open(unfinished, os.O_RDONLY)
-                try:
-                    os.fsync(handle)
-                finally:
-                    os.close(handle)
+                if self.durable:
+                    sync_file(unfinished)
                 unfinished.rename(self.directory / _name(self._parts))
-                sync_directory(self.directory)
+                if self.durable:
+                    sync_directory(self.directory)
             self._parts += 1
         return {"parts": self._parts}
 

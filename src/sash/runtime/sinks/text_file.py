@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sash.runtime.sinks.base import Committed, Sink, sync_directory
+from sash.runtime.files import sync_directory
+from sash.runtime.sinks.base import Committed, Sink
 from sash.runtime.sinks.texts import flat
 
 # Rows spelled out at a time: bounds the memory that a large answer takes as text.
@@ -26,6 +27,7 @@ class TextFileSink(Sink):
         self.path = path
         self._handle: int | None = None
         self._size = 0
+        self._synced = -1
 
     @abstractmethod
     def lines(self, table: pa.Table) -> pa.Array:
@@ -71,8 +73,10 @@ class TextFileSink(Sink):
             self._append(_bytes_of(self.lines(table.slice(start, ROWS_AT_ONCE))))
 
     def commit(self) -> Committed:
-        with self.disk("write to disk"):
-            os.fsync(self._opened())
+        if self.durable and self._size != self._synced:
+            with self.disk("write to disk"):
+                os.fsync(self._opened())
+            self._synced = self._size
         return {"size": self._size}
 
     def close(self) -> None:

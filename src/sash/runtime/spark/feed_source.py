@@ -19,14 +19,17 @@ from sash.runtime.feedlog import FeedLog
 NAME = "sash_feed"
 
 
-class ChunkPartition(InputPartition):
-    def __init__(self, chunk: str) -> None:
-        self.chunk = chunk
+class ChunksPartition(InputPartition):
+    """The chunks that one task reads, in order."""
+
+    def __init__(self, chunks: list[str]) -> None:
+        self.chunks = chunks
 
 
 class FeedReader(DataSourceStreamReader):
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, tasks: int) -> None:
         self._log = FeedLog(Path(directory))
+        self._tasks = tasks
 
     def initialOffset(self) -> dict[str, int]:
         return {"entries": 0}
@@ -35,18 +38,19 @@ class FeedReader(DataSourceStreamReader):
         # One entry a batch, so that batch numbers are entry numbers.
         return {"entries": min(start["entries"] + 1, self._log.count())}
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[ChunkPartition]:
-        chunks: list[ChunkPartition] = []
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[ChunksPartition]:
+        chunks: list[str] = []
         for number in range(start["entries"], end["entries"]):
             entry = self._log.read(number)
             if entry is None:
                 raise FileNotFoundError(f"entry {number} of the feed is missing")
-            chunks.extend(ChunkPartition(json.dumps(chunk)) for chunk in json.loads(entry)["chunks"])
-        return chunks
+            chunks.extend(json.dumps(chunk) for chunk in json.loads(entry)["chunks"])
+        # A task costs more than a chunk's description is worth, so there are no more tasks than cores.
+        return [ChunksPartition(chunks[task :: self._tasks]) for task in range(min(self._tasks, len(chunks)))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, ChunkPartition)
-        yield pa.RecordBatch.from_pydict({"chunk": [partition.chunk]})
+        assert isinstance(partition, ChunksPartition)
+        yield pa.RecordBatch.from_pydict({"chunk": partition.chunks})
 
 
 class FeedSource(DataSource):
@@ -58,4 +62,4 @@ class FeedSource(DataSource):
         return "chunk string"
 
     def streamReader(self, schema: Any) -> FeedReader:
-        return FeedReader(self.options["path"])
+        return FeedReader(self.options["path"], int(self.options["tasks"]))

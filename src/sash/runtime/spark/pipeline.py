@@ -7,11 +7,13 @@ gets the description of its chunk and reads the file itself.
 
 from __future__ import annotations
 
+import os
 import pickle
+import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sash.errors import InternalError, RunError, SashError
 from sash.lang.bound import QueryDefinition, StreamDefinition
 from sash.plan.periodic import PeriodicPlan
-from sash.runtime.engine import Engine, Options
+from sash.runtime.engine import Engine, Newest, Options, RunChunks
 from sash.runtime.feed import Entry
 from sash.runtime.report import Summary
 from sash.runtime.sources import Chunk
@@ -44,7 +46,7 @@ def run_spark(
     """Run until all input has ended or `stop` is set."""
     scratch = Path(tempfile.mkdtemp(prefix="sash-"))
     try:
-        engine = Engine(streams, queries, options, "spark", _cores(options.master))
+        engine = Engine(streams, queries, options, "spark", _cores(options.master), overlap=True)
         log = None if options.debug else (options.checkpoint or scratch) / "spark.log"
         if options.checkpoint is None:
             engine.start(scratch / "feed")
@@ -64,9 +66,6 @@ def run_spark(
 
 
 def _cores(master: str) -> int:
-    import os
-    import re
-
     found = re.fullmatch(r"local\[(\d+)\]", master)
     return int(found.group(1)) if found else os.cpu_count() or 1
 
@@ -74,6 +73,7 @@ def _cores(master: str) -> int:
 class _Pipeline:
     def __init__(self, spark: SparkSession, engine: Engine, feed: Path, offsets: Path) -> None:
         self._spark = spark
+        self._tasks = spark.sparkContext.defaultParallelism
         self._engine = engine
         self._feed = feed
         self._offsets = offsets
@@ -83,15 +83,14 @@ class _Pipeline:
 
     def run(self, stop: threading.Event) -> None:
         self._spark.dataSource.register(FeedSource)
-        # Decided before Spark starts, so that Spark finds it when it looks for the first time.
-        self._publish()
+        self._repeat_pending()
         query = self._start()
         try:
             while not self._engine.is_finished:
                 if self._entry is None:
                     if stop.is_set():
                         break
-                    self._publish()
+                    self._entry = self._engine.next_entry()
                     if self._entry is None:
                         stop.wait(_IDLE)
                         self._check(query)
@@ -105,13 +104,19 @@ class _Pipeline:
         finally:
             query.stop()
 
-    def _publish(self) -> None:
-        self._entry = self._engine.next_entry()
+    def _repeat_pending(self) -> None:
+        """Batches that were decided but not committed when the last run ended are run first, by ourselves.
+
+        Spark may have marked them as done, because it does not wait for the answers.
+        """
+        while (entry := self._engine.pending_entry()) is not None:
+            self._engine.take(entry, self._run_chunks)
 
     def _start(self) -> StreamingQuery:
         return (
             self._spark.readStream.format(NAME)
             .option("path", str(self._feed))
+            .option("tasks", self._tasks)
             .load()
             .writeStream.foreachBatch(self._batch)
             .option("checkpointLocation", str(self._offsets))
@@ -130,14 +135,14 @@ class _Pipeline:
 
     def _batch(self, chunks: DataFrame, number: int) -> None:
         """Called by Spark for each batch, in a thread of its own."""
-        entry = self._entry
-        if number <= self._engine.committed:
-            # Committed before a crash that Spark did not survive: nothing is left to do.
+        if number <= self._engine.taken:
+            # Taken before Spark logged it as done: nothing is left to do.
             return
         try:
+            entry = self._entry
             if entry is None or entry.number != number:
                 raise InternalError(f"Spark asked for batch {number} out of turn")
-            self._engine.process(entry, self._runner(chunks))
+            self._engine.take(entry, self._runner(chunks))
         except SashError as failure:
             self._failure = failure
         except PySparkException as failure:
@@ -150,22 +155,23 @@ class _Pipeline:
             # Spark must not mark the batch as done.
             raise self._failure
 
-    def _runner(
-        self, chunks: DataFrame
-    ) -> Callable[[Sequence[Chunk], Mapping[tuple[str, int], int | None]], list[ChunkResult]]:
-        first = True
+    def _runner(self, frame: DataFrame) -> RunChunks:
+        """Runs the chunks that Spark handed over; the second time, just those that are asked for."""
+        frames = iter((frame,))
 
-        def run(wanted: Sequence[Chunk], newest: Mapping[tuple[str, int], int | None]) -> list[ChunkResult]:
-            nonlocal first
-            frame = chunks
-            if not first:
-                rows = [(chunk.to_json(),) for chunk in wanted]
-                frame = self._spark.createDataFrame(rows, "chunk string").repartition(len(rows))
-            first = False
-            task = _task(self._engine.plan, dict(newest))
-            return _collect(frame.mapInArrow(task, _PAYLOAD).toArrow())
+        def run(chunks: Sequence[Chunk], newest: Newest) -> list[ChunkResult]:
+            given = next(frames, None)
+            return self._run_chunks(chunks, newest) if given is None else self._run(given, newest)
 
         return run
+
+    def _run_chunks(self, chunks: Sequence[Chunk], newest: Newest) -> list[ChunkResult]:
+        rows = [(chunk.to_json(),) for chunk in chunks]
+        frame = self._spark.createDataFrame(rows, "chunk string").repartition(min(len(rows), self._tasks))
+        return self._run(frame, newest)
+
+    def _run(self, frame: DataFrame, newest: Newest) -> list[ChunkResult]:
+        return _collect(frame.mapInArrow(_task(self._engine.plan, dict(newest)), _PAYLOAD).toArrow())
 
 
 def _task(
