@@ -7,13 +7,12 @@ few of them: `sash --help` should not take a second.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sash.cli.tally import Hints
-from sash.errors import UnknownName
 
 if TYPE_CHECKING:
     from sash.lang import Program
@@ -71,25 +70,14 @@ def experiments() -> Mapping[str, str]:
     """Name to one line of description."""
     from sash.experiments.registry import all_experiments
 
-    return {name: _first_line(experiment) for name, experiment in sorted(all_experiments().items())}
+    return {name: experiment.title for name, experiment in sorted(all_experiments().items())}
 
 
-def run_experiment(name: str, scale: str, out: Path) -> str:
+def run_experiment(name: str, scale: str, out: Path, note: Callable[[str, float], None]) -> str:
     """Runs one experiment; the text that its result shows to a person."""
-    from sash.experiments import registry
+    from sash.experiments.registry import run_experiment
 
-    known = registry.all_experiments()
-    if name not in known:
-        raise UnknownName("experiment", name, sorted(known))
-    return str(registry.run_experiment(name, scale, out))
-
-
-def _first_line(experiment: object) -> str:
-    for attribute in ("title", "summary", "description"):
-        value = getattr(experiment, attribute, None)
-        if isinstance(value, str) and value.strip():
-            return value.strip().splitlines()[0]
-    return ""
+    return str(run_experiment(name, scale, out, note))
 
 
 def hints(program: Program) -> Hints:

@@ -6,6 +6,8 @@ import enum
 import os
 import platform
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
@@ -170,7 +172,25 @@ def run_experiment(
 ) -> None:
     """Run one experiment and write its tables and figures."""
     with guarded(debug=debug):
-        typer.echo(calls.run_experiment(name, scale.value, out))
+        with _progress() as note:
+            shown = calls.run_experiment(name, scale.value, out, note)
+        typer.echo(shown)
+        typer.echo(f"written: {out / name}.json, {out / name}.png")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, float], None]]:
+    """A bar on standard error, or a line a step where that is no terminal."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda doing, share: typer.echo(f"{share:4.0%}  {doing}", err=True)
+        return
+    columns = (BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.description}"))
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
+        task = progress.add_task("", total=1.0)
+        yield lambda doing, share: progress.update(task, description=doing, completed=share)
 
 
 def _run(text: str, base_dir: Path, options: RunOptions, *, quiet: bool) -> None:

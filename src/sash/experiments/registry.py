@@ -8,18 +8,18 @@ from pathlib import Path
 
 from sash.errors import UnknownName, UserError
 from sash.experiments import scan_limit
-from sash.experiments.result import Result
+from sash.experiments.result import Note, Result, silent
 
 SCALES = ("small", "paper")
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """`measure(scale)` does the work; `draw(result, path)` makes the picture."""
+    """`measure(scale, note)` does the work and notes how far it is; `draw(result, path)` the picture."""
 
     name: str
     title: str
-    measure: Callable[[str], Result]
+    measure: Callable[[str, Note], Result]
     draw: Callable[[Result, Path], None]
 
 
@@ -30,7 +30,9 @@ def all_experiments() -> dict[str, Experiment]:
     return {experiment.name: experiment for experiment in _EXPERIMENTS}
 
 
-def run_experiment(name: str, scale: str = "small", out: Path = Path("experiments")) -> Result:
+def run_experiment(
+    name: str, scale: str = "small", out: Path = Path("results"), note: Note = silent
+) -> Result:
     """Run one; writes NAME.json and NAME.png into `out`."""
     experiments = all_experiments()
     if name not in experiments:
@@ -38,7 +40,7 @@ def run_experiment(name: str, scale: str = "small", out: Path = Path("experiment
     if scale not in SCALES:
         raise UserError(f"unknown scale '{scale}'", expected=f"one of: {', '.join(SCALES)}")
     experiment = experiments[name]
-    result = experiment.measure(scale)
+    result = experiment.measure(scale, note)
     result.write(out)
     experiment.draw(result, out / f"{name}.png")
     return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,6 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 Cell = str | int | float | None
+Note = Callable[[str, float], None]
+"""Told what is being done and which share of the whole is behind."""
+
+
+def silent(doing: str, share: float) -> None:
+    """Nobody watches."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow.parquet as pq
 
-from sash.experiments.result import Claim, Result
+from sash.experiments.result import Claim, Note, Result, silent
 from sash.lang import bind_program
 from sash.runtime.report import BatchReport, Summary
 from sash.runtime.run import run_program
@@ -44,28 +44,36 @@ class _Scale:
     rows_a_file: int
     rate: int
     hosts: int = 100
-    files_a_batch: int = 8
+    files_a_batch: int = 6
 
     @property
     def batch_rows(self) -> int:
         return self.files_a_batch * self.rows_a_file
 
 
-_SCALES = {"small": _Scale(40, 500_000, 100_000), "paper": _Scale(200, 500_000, 100_000)}
+_SCALES = {"small": _Scale(24, 500_000, 100_000), "paper": _Scale(240, 500_000, 100_000)}
 
 
-def measure(scale: str) -> Result:
+def measure(scale: str, note: Note = silent) -> Result:
     sizes = _SCALES[scale]
     with tempfile.TemporaryDirectory(prefix="sash-scan-limit-") as folder:
         directory = Path(folder)
+        note("making packets", 0.0)
         _write_packets(directory / "packets", sizes)
+        note("starting Spark", 0.2)
         with spark_session("local[2]", directory / "spark.log"):
+            note("warming up", 0.35)
             warm = _Scale(4, sizes.rows_a_file, sizes.rate, files_a_batch=2)
             _write_packets(directory / "warm", warm)
             noop_scan(directory / "warm", 2)
             _run(directory, "warm", 240, warm)
+            note("scanning", 0.55)
             scan = noop_scan(directory / "packets", sizes.files_a_batch)
-            runs = {count: _run(directory, "packets", count, sizes) for count in _QUERIES}
+            runs: dict[int, _Timed] = {}
+            for done, count in enumerate(_QUERIES):
+                note(f"{count} queries", 0.6 + 0.1 * done)
+                runs[count] = _run(directory, "packets", count, sizes)
+            note("scanning again", 0.95)
             scan_again = noop_scan(directory / "packets", sizes.files_a_batch)
     # The machine may speed up or slow down meanwhile: the scan before and after stand for it together.
     limit = (scan + scan_again) / 2

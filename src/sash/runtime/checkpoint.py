@@ -234,7 +234,7 @@ class Checkpoint:
 
 
 def _last_edge(spec: SynopsisSpec, table: pa.Table) -> int:
-    return spec.panes.right_edge(max(table.column("pane").to_numpy()))
+    return spec.panes.right_edge(int(table.column("pane").to_numpy().max()))
 
 
 def fingerprint(plan: PeriodicPlan) -> str:

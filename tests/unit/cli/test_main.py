@@ -322,14 +322,16 @@ class TestExperiment:
     def test_run_gives_name_scale_and_folder(self, runner, monkeypatch):
         given = []
 
-        def run(*args):
-            given.append(args)
+        def run(name, scale, out, note):
+            given.append((name, scale, out))
+            note("halfway", 0.5)
             return "faster by 12×"
 
         monkeypatch.setattr(calls, "run_experiment", run)
         result = runner.invoke(app, ["experiment", "run", "fig-1", "--scale", "paper", "--out", "there"])
         assert given == [("fig-1", "paper", Path("there"))]
-        assert result.stdout == "faster by 12×\n"
+        assert result.stdout == "faster by 12×\nwritten: there/fig-1.json, there/fig-1.png\n"
+        assert result.stderr == " 50%  halfway\n"
 
 
 class TestHelp:
