@@ -32,7 +32,7 @@ from rich.text import Text
 
 from sash.cli import format as show
 from sash.cli.answers import Answer, newest
-from sash.cli.tally import Hints, Tally, verdict
+from sash.cli.tally import Hints, Tally, kept_aside, verdict
 from sash.runtime.report import BatchReport, Summary
 
 REFRESHES_A_SECOND = 4
@@ -370,4 +370,8 @@ def summary_table(summary: Summary, tally: Tally, unit: int | None) -> Renderabl
     line = Text(end.text, style="bold yellow" if end.interrupted else "bold green")
     if summary.clock is not None:
         line.append(f", clock {show.clock(summary.clock, unit)}", style="not bold dim")
-    return Group(*(part for part in (streams, queries) if part.row_count), line)
+    aside = kept_aside(summary)
+    parts: list[RenderableType] = [table for table in (streams, queries) if table.row_count]
+    if aside is not None:
+        parts.append(Text(aside, style="dim"))
+    return Group(*parts, line)

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from sash.cli import format as show
-from sash.cli.tally import Hints, Tally, verdict
+from sash.cli.tally import Hints, Tally, kept_aside, verdict
 from sash.runtime.report import BatchReport, Summary
 
 LINE_SECONDS = 1.0
@@ -92,5 +92,8 @@ def summary_lines(summary: Summary, tally: Tally, unit: int | None) -> Iterator[
     for name, rows in summary.answered.items():
         sink = tally.sinks.get(name)
         yield f"query {name}: {show.counted(rows, 'result row')}" + (f" to {sink}" if sink else "")
+    aside = kept_aside(summary)
+    if aside is not None:
+        yield aside
     clock = f", clock {show.clock(summary.clock, unit)}" if summary.clock is not None else ""
     yield verdict(summary, tally.rows).text + clock

@@ -87,6 +87,14 @@ class Verdict:
     interrupted: bool
 
 
+def kept_aside(summary: Summary) -> str | None:
+    """Where the rows are that took part in no answer, if there are any."""
+    counts = total(summary.streams)
+    if summary.aside is None or counts.late + counts.rejected == 0:
+        return None
+    return f"late and rejected rows are in {summary.aside}"
+
+
 def verdict(summary: Summary, rows: int) -> Verdict:
     head = "interrupted after" if summary.interrupted else "finished:"
     text = (

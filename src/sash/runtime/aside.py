@@ -18,7 +18,7 @@ from sash.runtime.stage import ChunkResult
 
 class Aside:
     def __init__(self, directory: Path, *, durable: bool) -> None:
-        self._directory = directory
+        self.directory = directory
         self._durable = durable
         self._sinks: dict[str, JsonLinesSink] = {}
 
@@ -30,7 +30,7 @@ class Aside:
                 if name in committed:
                     self._sink(name).open(committed[name])
                 else:
-                    self._remove(self._directory / name)
+                    self._remove(self.directory / name)
 
     def _remove(self, path: Path) -> None:
         try:
@@ -42,7 +42,7 @@ class Aside:
 
     def _sink(self, name: str) -> JsonLinesSink:
         if name not in self._sinks:
-            path = self._directory / name
+            path = self.directory / name
             self._sinks[name] = JsonLinesSink(f"jsonl:{path}", REJECTS_SCHEMA, path)
             self._sinks[name].durable = self._durable
         return self._sinks[name]

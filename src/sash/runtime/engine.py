@@ -232,9 +232,11 @@ class Engine:
                 )
             )
         self.committed = entry.number
+
+    def forget_entries(self, before: int) -> None:
+        """Remove entries of the feed that neither a restart nor Spark can ask for any more."""
         if self._feed_log is not None:
-            # One entry back stays: Spark may ask for the batch that it has not marked as done.
-            self._feed_log.forget(entry.number)
+            self._feed_log.forget(min(before, self.committed + 1))
 
     def _report(
         self, entry: Entry, results: Sequence[ChunkResult], given: Mapping[str, pa.Table], seconds: float
@@ -262,6 +264,7 @@ class Engine:
             {name: state.counts for name, state in self._plane.streams.items()},
             dict(self._answered),
             interrupted,
+            self._aside.directory,
         )
         self.options.monitor.finished(summary)
         return summary

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
@@ -50,7 +51,11 @@ class BatchReport:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The whole run. `answered` counts the result rows per query, `seconds` is the time on the wall."""
+    """The whole run.
+
+    `answered` counts the result rows per query, `seconds` is the time on the wall, `aside` the folder where late
+    and rejected rows are kept.
+    """
 
     batches: int
     seconds: float
@@ -58,6 +63,7 @@ class Summary:
     streams: Mapping[str, StreamCounts]
     answered: Mapping[str, int]
     interrupted: bool = False
+    aside: Path | None = None
 
 
 class Monitor(Protocol):

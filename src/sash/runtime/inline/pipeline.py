@@ -35,6 +35,7 @@ def run_inline(
                 stop.wait(_IDLE)
             else:
                 engine.take(entry, run)
+                engine.forget_entries(entry.number + 1)
         return engine.finish(interrupted=not engine.is_finished)
     finally:
         engine.close()

@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -75,6 +76,8 @@ class _Pipeline:
         self._spark = spark
         self._tasks = spark.sparkContext.defaultParallelism
         self._engine = engine
+        # Tasks know nothing of queries, and hundreds of them would have to travel with every batch.
+        self._task_plan = replace(engine.plan, queries=())
         self._feed = feed
         self._offsets = offsets
         self._entry: Entry | None = None
@@ -135,6 +138,8 @@ class _Pipeline:
 
     def _batch(self, chunks: DataFrame, number: int) -> None:
         """Called by Spark for each batch, in a thread of its own."""
+        # Spark has marked all batches before this one as done and will not ask for them again.
+        self._engine.forget_entries(number)
         if number <= self._engine.taken:
             # Taken before Spark logged it as done: nothing is left to do.
             return
@@ -171,7 +176,7 @@ class _Pipeline:
         return self._run(frame, newest)
 
     def _run(self, frame: DataFrame, newest: Newest) -> list[ChunkResult]:
-        return _collect(frame.mapInArrow(_task(self._engine.plan, dict(newest)), _PAYLOAD).toArrow())
+        return _collect(frame.mapInArrow(_task(self._task_plan, dict(newest)), _PAYLOAD).toArrow())
 
 
 def _task(
