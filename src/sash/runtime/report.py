@@ -53,8 +53,8 @@ class BatchReport:
 class Summary:
     """The whole run.
 
-    `answered` counts the result rows per query, `seconds` is the time on the wall, `aside` the folder where late
-    and rejected rows are kept.
+    `answered` counts the result rows per query, `seconds` is the time on the wall, `aside` is the folder in
+    which late and rejected rows are kept.
     """
 
     batches: int

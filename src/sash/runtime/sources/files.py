@@ -7,7 +7,7 @@ would no longer be those of the first run.
 Watched (a directory with `watch = true`): files in the order of their discovery. Every plan lists the
 directory; the files not seen before are taken by (modification time, name). A file is known by its
 name, not by being newer than the last one: a file that is moved in with an old modification time is
-therefore read all the same, in its turn of discovery. The position holds ten bytes for each file that
+therefore read all the same, in its turn of discovery. The position holds fourteen bytes for each file that
 is done and still in the directory (a hash of its name and one of its size), so it shrinks when old files
 are removed, and a file that grew after it was read is an error rather than a loss. An empty file waits
 until it has something in it.
@@ -31,7 +31,7 @@ from sash.runtime.sources.base import Source
 from sash.runtime.sources.chunk import DEFAULT_TARGET_ROWS, Chunk, Plan, Position
 from sash.runtime.sources.options import Options
 
-_NAME_BYTES, _SIZE_BYTES = 6, 4
+_NAME_BYTES, _SIZE_BYTES = 10, 4
 # Compressed text has no rows to count without reading it; this many bytes are taken for one row.
 GZIP_BYTES_A_ROW = 10
 
