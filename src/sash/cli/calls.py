@@ -37,6 +37,19 @@ def bind(text: str) -> Program:
     return bind_program(text)
 
 
+def check_places(program: Program, base_dir: Path) -> None:
+    """Raise for a source or sink whose scheme or options do not exist; files are not looked at."""
+    import pyarrow as pa
+
+    from sash.runtime.sinks import open_sink
+    from sash.runtime.sources import open_source
+
+    for stream in program.streams:
+        open_source(stream, base_dir)
+    for query in program.queries:
+        open_sink(query.sink, pa.schema([]), base_dir)
+
+
 def run(
     program: Program,
     base_dir: Path,

@@ -103,6 +103,6 @@ def _input_lines(plan: PeriodicPlan) -> Iterator[str]:
     used = [stream for stream in plan.streams if plan.synopses_of(stream.name)]
     if used:
         names = ", ".join(stream.name for stream in used)
-        yield (
-            f"{len(plan.queries)} queries, {len(plan.synopses)} synopses, 1 pass over each batch of {names}"
-        )
+        queries = "1 query" if len(plan.queries) == 1 else f"{len(plan.queries)} queries"
+        synopses = "1 synopsis" if len(plan.synopses) == 1 else f"{len(plan.synopses)} synopses"
+        yield f"{queries}, {synopses}, 1 pass over each batch of {names}"

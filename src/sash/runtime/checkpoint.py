@@ -13,8 +13,10 @@ off at the next start. Pane files are deleted when every window has passed them.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -110,6 +112,7 @@ class Checkpoint:
         self._runtime = runtime
         self._panes = directory / "panes"
         self._live: list[PaneFile] = []
+        self._lock: int | None = None
 
     @property
     def feed_directory(self) -> Path:
@@ -131,6 +134,7 @@ class Checkpoint:
                 got=failure.strerror or str(failure),
                 hint="check the path and its permissions, or name another directory",
             ) from failure
+        self._take_lock()
         identity = {"format": FORMAT, "runtime": self._runtime, "plan": fingerprint(self._plan)}
         self._check_identity(identity)
         manifest = self._read_manifest()
@@ -141,6 +145,24 @@ class Checkpoint:
             if path.name not in named:
                 path.unlink()
         return manifest
+
+    def _take_lock(self) -> None:
+        """One run at a time; the lock goes with the process, however it ends."""
+        self._lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as failure:
+            self.close()
+            raise CheckpointError(
+                f"another run is using the checkpoint '{self.directory}'",
+                hint="wait for it to end, or name another checkpoint directory",
+                id="checkpoint-busy",
+            ) from failure
+
+    def close(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def _check_identity(self, identity: dict[str, Any]) -> None:
         path = self.directory / "program.json"
@@ -163,7 +185,7 @@ class Checkpoint:
             return None
         try:
             return Manifest.from_json(path.read_text())
-        except (ValueError, KeyError, TypeError, OSError) as failure:
+        except (ValueError, KeyError, TypeError, AttributeError, OSError) as failure:
             raise self._damaged(path) from failure
 
     def _json(self, path: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from sash.lang.types import Type
 from sash.plan.measures import MeasureKind
 from sash.state import kernels
 from sash.state.layout import Layout
-from sash.state.ordering import Words, ordinal_to_double
+from sash.state.ordering import Words, canonical, ordinal_to_double
 
 Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
@@ -89,7 +89,7 @@ def finalize(
                 else ints[:, column] * float(1 << kernels.LOW_BITS) + ints[:, column + 1]
             )
             average = np.divide(total, present, out=np.zeros(len(rows)), where=valid)
-            return Values(Type.DOUBLE, (average + 0.0).view(np.int64), valid)
+            return Values(Type.DOUBLE, canonical(average).view(np.int64), valid)
         case AggregateFunction.MIN | AggregateFunction.MAX:
             kind = MeasureKind.MIN if call.function is AggregateFunction.MIN else MeasureKind.MAX
             column, _ = layout.column(kind, call.argument)
@@ -105,7 +105,7 @@ def _sum(
     column, first = layout.column(MeasureKind.SUM, call.argument)
     if column < 0:
         total = floats[:, first] + floats[:, first + 1]
-        return Values(Type.DOUBLE, (total + 0.0).view(np.int64), valid)
+        return Values(Type.DOUBLE, canonical(total).view(np.int64), valid)
     high, low = ints[:, column], ints[:, column + 1]
     limit = 1 << (63 - kernels.LOW_BITS)
     if ((high < -limit) | (high >= limit)).any():
