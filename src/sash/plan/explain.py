@@ -78,7 +78,8 @@ def _synopsis(plan: PeriodicPlan, query: PeriodicQuery, spec: SynopsisSpec) -> s
     others = [other.name for other in plan.queries_of(spec.name) if other.name != query.name]
     shared = f", shared with {', '.join(others)}" if others else ""
     count = spec.panes.count_in(query.window.range) - 1
-    return f"look up {spec.name}: basic interval synopsis, {count} panes of {_panes(spec)}{shared}"
+    panes = f"{count} pane{'s' if count > 1 else ''} of {_panes(spec)}"
+    return f"look up {spec.name}: basic interval synopsis, {panes}{shared}"
 
 
 def _panes(spec: SynopsisSpec) -> str:

@@ -55,6 +55,7 @@ class Refresher:
         self._left = self._right = synopsis.log.base
         self._before = synopsis.layout.empty(0)
         self._has_answered = False
+        self._empty_since: int | None = None
         self._changes = _Stack()
         self._wholes = _Stack()
         synopsis.dependents.append(self)
@@ -101,10 +102,15 @@ class Refresher:
 
     def _guard_against_jumps(self, boundary: int, through: int) -> None:
         """Refuse to write a row a slide over a gap that no real stream has."""
+        if not self._is_global or self._left < self._right:
+            self._empty_since = None
+            return
+        if self._empty_since is None:
+            self._empty_since = boundary
         entering = self._entering()
         until = through if entering is None else min(through, entering)
-        gap = (until - boundary) // self.window.slide
-        if self._left == self._right and self._is_global and gap > MOST_EMPTY_ANSWERS:
+        gap = (until - self._empty_since) // self.window.slide
+        if gap > MOST_EMPTY_ANSWERS:
             raise DataError(
                 f"{self._whole[0].name} would give {gap:,} answers in a row over an empty window: stream "
                 f"{self._stream.name} has no rows there, and time goes on",

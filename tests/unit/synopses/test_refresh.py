@@ -194,3 +194,14 @@ def test_a_jump_costs_views_and_groups_nothing():
     feed_all(fed, [rows_at(1), rows_at(10**15)])
     assert [row[0] for row in answers(fed)] == [1, 2, 2, 10**15, 10**15]
     assert [row[0] for row in answers(fed, "q1")] == [1, 10**15]
+
+
+def test_a_jump_is_refused_whatever_the_size_of_the_steps_in_which_time_goes_on(monkeypatch):
+    monkeypatch.setattr(refresh, "MOST_EMPTY_ANSWERS", 10)
+    for instants in ([40], [8, 16, 24, 40], list(range(2, 41))):
+        fed = Fed(f"Rstream({VIEW % (1, 1)})")
+        fed.feed(rows_at(1))
+        (group,) = fed.plane._groups
+        with pytest.raises(DataError, match="answers in a row"):
+            for through in instants:
+                list(group.answer(1, through))
