@@ -202,6 +202,6 @@ def test_a_jump_is_refused_whatever_the_size_of_the_steps_in_which_time_goes_on(
         fed = Fed(f"Rstream({VIEW % (1, 1)})")
         fed.feed(rows_at(1))
         (group,) = fed.plane._groups
+        answered = (list(group.answer(1, through)) for through in instants)
         with pytest.raises(DataError, match="answers in a row"):
-            for through in instants:
-                list(group.answer(1, through))
+            list(answered)
