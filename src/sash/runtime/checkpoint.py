@@ -135,9 +135,13 @@ class Checkpoint:
                 hint="check the path and its permissions, or name another directory",
             ) from failure
         self._take_lock()
-        identity = {"format": FORMAT, "runtime": self._runtime, "plan": fingerprint(self._plan)}
-        self._check_identity(identity)
-        manifest = self._read_manifest()
+        try:
+            identity = {"format": FORMAT, "runtime": self._runtime, "plan": fingerprint(self._plan)}
+            self._check_identity(identity)
+            manifest = self._read_manifest()
+        except CheckpointError:
+            self.close()
+            raise
         if manifest is not None:
             self._live = list(manifest.panes)
         named = {file.name for file in self._live}

@@ -74,7 +74,8 @@ class Engine:
         )
         aside = options.aside or (options.checkpoint or options.base_dir) / "aside"
         self._aside = Aside(aside, durable=options.checkpoint is not None)
-        self._aside.check()
+        if options.aside is not None or options.checkpoint is None:
+            self._aside.check()
         self._answered = {query.name: 0 for query in queries}
         self._started = time.monotonic()
         self._manifest: Manifest | None = None
