@@ -71,7 +71,7 @@ def measure(scale: str, note: Note = silent) -> Result:
             scan = noop_scan(directory / "packets", sizes.files_a_batch)
             runs: dict[int, _Timed] = {}
             for done, count in enumerate(_QUERIES):
-                note(f"{count} queries", 0.6 + 0.1 * done)
+                note(f"running {count} at once", 0.6 + 0.1 * done)
                 runs[count] = _run(directory, "packets", count, sizes)
             note("scanning again", 0.95)
             scan_again = noop_scan(directory / "packets", sizes.files_a_batch)
@@ -83,7 +83,7 @@ def measure(scale: str, note: Note = silent) -> Result:
     for count, run in runs.items():
         table.append(
             {
-                "run": f"{count} queries",
+                "run": "1 query" if count == 1 else f"{count} queries",
                 "queries": count,
                 "rows/s": run.throughput,
                 "of the scan": run.throughput / limit,
