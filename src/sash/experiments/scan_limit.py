@@ -210,7 +210,7 @@ def draw(result: Result, path: Path) -> None:
     bars = axes.bar(names, shares, color=["#9aa5b1", "#2f6f9f", "#2f6f9f", "#2f6f9f"])
     axes.bar_label(bars, fmt="%.2f", padding=3)
     axes.axhline(0.5, color="#b5533c", linewidth=1, linestyle="--")
-    axes.text(len(names) - 0.5, 0.51, "0.5", color="#b5533c", ha="right", va="bottom")
+    axes.text(-0.55, 0.51, "0.5", color="#b5533c", ha="left", va="bottom")
     axes.set_ylabel("throughput, no-op scan = 1")
     axes.set_title(f"Periodic aggregates against the scan limit ({result.scale})")
     axes.spines[["top", "right"]].set_visible(False)
