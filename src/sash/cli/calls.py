@@ -37,6 +37,20 @@ def bind(text: str) -> Program:
     return bind_program(text)
 
 
+def check_places(program: Program, base_dir: Path) -> None:
+    """Raise for a source or sink whose scheme or options do not exist; files are not looked at."""
+    import pyarrow as pa
+
+    from sash.runtime.sinks import open_sink
+    from sash.runtime.sources import open_source
+
+    for stream in program.streams:
+        open_source(stream, base_dir)
+    for query in program.queries:
+        if query.sink:
+            open_sink(query.sink, pa.schema([]), base_dir)
+
+
 def run(
     program: Program,
     base_dir: Path,
@@ -87,7 +101,7 @@ def hints(program: Program) -> Hints:
     rank: dict[str, str] = {}
     for query in program.queries:
         select = query.select
-        if not select.is_grouped:
+        if select is None or not select.is_grouped:
             continue
         named = {output.name for output in select.outputs if _is_key(output.scalar.column)}
         keys[query.name] = frozenset(named)

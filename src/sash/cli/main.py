@@ -113,8 +113,9 @@ def run(
 def check(file: ProgramFile, debug: DebugOption = False) -> None:
     """Parse and bind a program without running it; print its streams and queries."""
     with guarded(debug=debug):
-        text, _ = read_program(file)
+        text, base_dir = read_program(file)
         program = calls.bind(text)
+        calls.check_places(program, base_dir)
         for line in described.describe(program):
             typer.echo(line)
 

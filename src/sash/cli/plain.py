@@ -21,9 +21,12 @@ LINE_SECONDS = 1.0
 class PlainView:
     """A Monitor that writes lines to `out`."""
 
-    def __init__(self, out: TextIO, hints: Hints, *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, out: TextIO, hints: Hints, *, runtime: str = "", now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._out = out
         self._hints = hints
+        self._runtime = runtime
         self._tally = Tally(now)
         self._printed: float | None = None
         self._is_read = True
@@ -41,6 +44,7 @@ class PlainView:
         self._write(
             f"started: {show.counted(len(streams), 'stream')}, "
             f"{show.counted(len(queries), 'query', 'queries')}"
+            + (", waiting for Spark" if self._runtime == "spark" else "")
         )
 
     def batch(self, report: BatchReport) -> None:

@@ -48,8 +48,8 @@ def choose(hints: Hints, *, runtime: str, quiet: bool, prints_results: bool) -> 
     if quiet:
         return QuietView()
     if prints_results:
-        return PlainView(sys.stderr, hints)
+        return PlainView(sys.stderr, hints, runtime=runtime)
     console = Console()
     if console.is_terminal and not console.is_dumb_terminal:
         return LiveView(console, hints, runtime=runtime)
-    return PlainView(sys.stdout, hints)
+    return PlainView(sys.stdout, hints, runtime=runtime)

@@ -71,7 +71,7 @@ def measure(scale: str, note: Note = silent) -> Result:
             scan = noop_scan(directory / "packets", sizes.files_a_batch)
             runs: dict[int, _Timed] = {}
             for done, count in enumerate(_QUERIES):
-                note(f"{count} queries", 0.6 + 0.1 * done)
+                note(f"running {count} at once", 0.6 + 0.1 * done)
                 runs[count] = _run(directory, "packets", count, sizes)
             note("scanning again", 0.95)
             scan_again = noop_scan(directory / "packets", sizes.files_a_batch)
@@ -83,7 +83,7 @@ def measure(scale: str, note: Note = silent) -> Result:
     for count, run in runs.items():
         table.append(
             {
-                "run": f"{count} queries",
+                "run": "1 query" if count == 1 else f"{count} queries",
                 "queries": count,
                 "rows/s": run.throughput,
                 "of the scan": run.throughput / limit,
@@ -210,7 +210,7 @@ def draw(result: Result, path: Path) -> None:
     bars = axes.bar(names, shares, color=["#9aa5b1", "#2f6f9f", "#2f6f9f", "#2f6f9f"])
     axes.bar_label(bars, fmt="%.2f", padding=3)
     axes.axhline(0.5, color="#b5533c", linewidth=1, linestyle="--")
-    axes.text(len(names) - 0.5, 0.51, "0.5", color="#b5533c", ha="right", va="bottom")
+    axes.text(-0.55, 0.51, "0.5", color="#b5533c", ha="left", va="bottom")
     axes.set_ylabel("throughput, no-op scan = 1")
     axes.set_title(f"Periodic aggregates against the scan limit ({result.scale})")
     axes.spines[["top", "right"]].set_visible(False)

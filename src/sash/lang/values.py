@@ -23,7 +23,8 @@ class Scalar:
     type: Type
     inputs: tuple[str, ...]
     column: str | None = None
-    text: str = field(default="", compare=False)
+    # Not part of what it is, so not of its repr, by which a checkpoint knows its program.
+    text: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sash.errors import InternalError
 from sash.lang.bound import Scalar
@@ -27,7 +26,7 @@ from sash.plan.measures import Measure, MeasureKind
 from sash.plan.panes import Panes
 from sash.plan.periodic import SynopsisSpec
 from sash.state import kernels
-from sash.state.groups import plain
+from sash.state.groups import canonical, plain
 from sash.state.layout import Layout
 from sash.state.ordering import to_ordinal
 
@@ -138,11 +137,7 @@ def _encode(values: pa.ChunkedArray) -> tuple[Int64Array, pa.Array]:
         chunks = values.chunks
         encoded = chunks[0] if len(chunks) == 1 else pa.chunked_array(chunks).combine_chunks()
     else:
-        array = plain(values)
-        if pa.types.is_floating(array.type):
-            # −0.0 and 0.0 are one group.
-            array = pc.add(array, 0.0)
-        encoded = array.dictionary_encode()
+        encoded = canonical(plain(values)).dictionary_encode()
     indices, dictionary = encoded.indices, encoded.dictionary
     if indices.null_count:
         indices = indices.fill_null(len(dictionary))

@@ -82,9 +82,7 @@ class PeriodicPlan:
 def select_of(query: QueryDefinition) -> BoundSelect:
     """The query as the periodic runtime takes it; NotYet, with the construct, if that does not execute it."""
     if query.select is None:
-        error = not_yet(query.plan)
-        error.place = error.place or query.place
-        raise error
+        raise not_yet(query.plan, query.place)
     return query.select
 
 

@@ -22,6 +22,11 @@ class Aside:
         self._durable = durable
         self._sinks: dict[str, JsonLinesSink] = {}
 
+    def check(self) -> None:
+        """Raise SinkError if the folder can be neither used nor made."""
+        path = self.directory / "late.jsonl"
+        JsonLinesSink(f"--aside {self.directory}", REJECTS_SCHEMA, path).check()
+
     def open(self, streams: Iterable[str], committed: Mapping[str, Any]) -> None:
         """Go on at the committed sizes; files of an earlier run that are not among them are removed."""
         for stream in streams:

@@ -13,8 +13,10 @@ off at the next start. Pane files are deleted when every window has passed them.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -110,6 +112,7 @@ class Checkpoint:
         self._runtime = runtime
         self._panes = directory / "panes"
         self._live: list[PaneFile] = []
+        self._lock: int | None = None
 
     @property
     def feed_directory(self) -> Path:
@@ -131,9 +134,14 @@ class Checkpoint:
                 got=failure.strerror or str(failure),
                 hint="check the path and its permissions, or name another directory",
             ) from failure
-        identity = {"format": FORMAT, "runtime": self._runtime, "plan": fingerprint(self._plan)}
-        self._check_identity(identity)
-        manifest = self._read_manifest()
+        self._take_lock()
+        try:
+            identity = {"format": FORMAT, "runtime": self._runtime, "plan": fingerprint(self._plan)}
+            self._check_identity(identity)
+            manifest = self._read_manifest()
+        except CheckpointError:
+            self.close()
+            raise
         if manifest is not None:
             self._live = list(manifest.panes)
         named = {file.name for file in self._live}
@@ -141,6 +149,24 @@ class Checkpoint:
             if path.name not in named:
                 path.unlink()
         return manifest
+
+    def _take_lock(self) -> None:
+        """One run at a time; the lock goes with the process, however it ends."""
+        self._lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as failure:
+            self.close()
+            raise CheckpointError(
+                f"another run is using the checkpoint '{self.directory}'",
+                hint="wait for it to end, or name another checkpoint directory",
+                id="checkpoint-busy",
+            ) from failure
+
+    def close(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def _check_identity(self, identity: dict[str, Any]) -> None:
         path = self.directory / "program.json"
@@ -163,7 +189,7 @@ class Checkpoint:
             return None
         try:
             return Manifest.from_json(path.read_text())
-        except (ValueError, KeyError, TypeError, OSError) as failure:
+        except (ValueError, KeyError, TypeError, AttributeError, OSError) as failure:
             raise self._damaged(path) from failure
 
     def _json(self, path: Path) -> dict[str, Any]:
@@ -240,7 +266,7 @@ def _last_edge(spec: SynopsisSpec, table: pa.Table) -> int:
 def fingerprint(plan: PeriodicPlan) -> str:
     """A digest of what the streams, synopses and queries are; spelling and comments do not matter."""
     streams = [(s.name, s.schema, s.timestamp, s.unit, s.slack, s.source, s.options) for s in plan.streams]
-    queries = [(q.name, q.definition.sink, q.definition.select) for q in plan.queries]
+    queries = [(q.name, q.definition.sink, q.select) for q in plan.queries]
     synopses = [
         (s.name, s.panes, [(m.kind, m.argument and m.argument.sql) for m in s.measures])
         for s in plan.synopses

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sash.errors import InternalError, SinkError
 from sash.lang.bound import QueryDefinition, StreamDefinition
-from sash.plan.periodic import PeriodicPlan, plan_periodic
+from sash.plan.periodic import PeriodicPlan, plan_periodic, select_of
 from sash.runtime.aside import Aside
 from sash.runtime.checkpoint import Checkpoint, Manifest
 from sash.runtime.feed import Entry, Feeder
@@ -62,7 +62,7 @@ class Engine:
         *,
         overlap: bool = False,
     ) -> None:
-        used = {query.select.stream for query in queries}
+        used = {select_of(query).stream for query in queries}
         self.plan: PeriodicPlan = plan_periodic([s for s in streams if s.name in used], queries)
         self.options = options
         self._sources = self._open_sources()
@@ -74,8 +74,11 @@ class Engine:
         )
         aside = options.aside or (options.checkpoint or options.base_dir) / "aside"
         self._aside = Aside(aside, durable=options.checkpoint is not None)
+        if options.aside is not None or options.checkpoint is None:
+            self._aside.check()
         self._answered = {query.name: 0 for query in queries}
         self._started = time.monotonic()
+        self._manifest: Manifest | None = None
         self._feed_log: FeedLog | None = None
         self._streams: Mapping[str, StreamState] = self._plane.streams
         self._slacks = {stream.name: stream.slack for stream in self.plan.streams}
@@ -101,37 +104,49 @@ class Engine:
         taken: dict[str, str] = {}
         for query in self.plan.queries:
             definition = query.definition
-            schema = answer_schema(definition.select, self.plan.stream(definition.select.stream))
+            schema = answer_schema(query.select, self.plan.stream(query.select.stream))
             sink = open_sink(definition.sink, schema, self.options.base_dir)
             sink.check()
             sink.durable = self.options.checkpoint is not None
-            scheme, _, rest = definition.sink.partition(":")
-            place = str((self.options.base_dir / rest).resolve())
-            if scheme not in ("console", "noop") and place in taken:
+            sinks[query.name] = sink
+            scheme, _, rest = (part.strip() for part in definition.sink.partition(":"))
+            if scheme.lower() in ("console", "noop"):
+                continue
+            place = str((self.options.base_dir / Path(rest).expanduser()).resolve())
+            if place in taken:
                 raise SinkError(
                     f"queries {taken[place]} and {query.name} write to the same place '{rest}'",
                     hint="give each query a file of its own",
                 )
+            for name, source in self._sources.items():
+                if source.reads(place):
+                    raise SinkError(
+                        f"query {query.name} writes to '{rest}', which stream {name} reads",
+                        hint="give the query a file of its own: a run replaces what its output held before",
+                    )
             taken[place] = query.name
-            sinks[query.name] = sink
         return sinks
 
-    def start(self, feed_directory: Path | None = None) -> None:
-        """Open everything, going on from the checkpoint if there is a committed batch in it."""
-        manifest = None if self._checkpoint is None else self._checkpoint.open()
+    def load(self, feed_directory: Path | None = None) -> None:
+        """Take up the state of the checkpoint, if it has a committed batch. Outputs stay as they are."""
+        self._manifest = None if self._checkpoint is None else self._checkpoint.open()
         if self._checkpoint is not None:
             feed_directory = self._checkpoint.feed_directory
         if feed_directory is not None:
             self._feed_log = FeedLog(feed_directory)
-        if manifest is not None:
-            self._resume(manifest)
-        for name, sink in self._sinks.items():
-            sink.open(None if manifest is None else manifest.sinks[name])
-        self._aside.open(self._sources, {} if manifest is None else manifest.aside)
+        if self._manifest is not None:
+            self._resume(self._manifest)
         self.options.monitor.started(
             {query.name: query.definition.sink for query in self.plan.queries},
             {stream.name: stream.source for stream in self.plan.streams},
         )
+
+    def open_outputs(self) -> None:
+        """Go on with the outputs where the checkpoint says, or replace them; the last step before batches."""
+        manifest = self._manifest
+        for name, sink in self._sinks.items():
+            sink.open(None if manifest is None else manifest.sinks[name])
+        self._aside.open(self._sources, {} if manifest is None else manifest.aside)
 
     def _resume(self, manifest: Manifest) -> None:
         assert self._checkpoint is not None
@@ -247,7 +262,7 @@ class Engine:
                 sum(r.accepted + r.late.num_rows + r.rejected.num_rows for r in results),
                 seconds,
                 self._plane.complete_through,
-                self._feeder.progress(),
+                self._feeder.progress(entry.positions),
                 {name: state.counts for name, state in self._plane.streams.items()},
                 given,
                 dict(self._answered),
@@ -275,6 +290,8 @@ class Engine:
         for sink in self._sinks.values():
             sink.close()
         self._aside.close()
+        if self._checkpoint is not None:
+            self._checkpoint.close()
 
 
 def _chunk_rows(batch_rows: int, cores: int) -> int:

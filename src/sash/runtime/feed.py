@@ -102,9 +102,9 @@ class Feeder:
         self.number += 1
         return entry
 
-    def progress(self) -> float | None:
-        """The share of all input that has been planned; None if some of it has no end."""
-        shares = [source.progress(self._positions[name]) for name, source in self._sources.items()]
+    def progress(self, positions: Mapping[str, Position]) -> float | None:
+        """The share of all input that lies before `positions`; None if some of it has no end."""
+        shares = [source.progress(positions[name]) for name, source in self._sources.items()]
         known = [share for share in shares if share is not None]
         return sum(known) / len(known) if known and len(known) == len(shares) else None
 

@@ -152,7 +152,7 @@ class _QueryGroup:
             boundary, index = dues[0]
             refresher = self._refreshers[index]
             self.synopsis.move_to(boundary)
-            refresher.step(boundary)
+            refresher.step(boundary, through)
             if refresher.is_full:
                 yield from refresher.flush().items()
             due = refresher.due(first)

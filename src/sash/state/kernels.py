@@ -4,7 +4,8 @@ Integer measures stand in an int64 matrix with an operation per column; a BIGINT
 hi·2³² + lo with 0 ≤ lo < 2³², so that no sum of int64 values can overflow on the way and the order of
 addition does not matter. Sums of doubles stand in a float64 matrix as pairs (hi, lo) whose unevaluated
 sum carries about 106 bits, so that the rounded sum does not depend on how the input was cut into
-batches.
+batches. That holds to 2⁻¹⁰⁰ of the largest sum on the way: terms that are smaller than that are lost when
+larger ones cancel, and a sum that passes 1.8e308 on the way is infinite.
 """
 
 from __future__ import annotations

@@ -17,9 +17,13 @@ from sash.state import kernels
 Int64Array = npt.NDArray[np.int64]
 
 
+def canonical(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The same doubles with one zero and one NaN, so that equal values have equal bits."""
+    return np.where(np.isnan(values), np.nan, values + 0.0)
+
+
 def double_to_ordinal(values: npt.NDArray[np.float64]) -> Int64Array:
-    canonical = np.where(np.isnan(values), np.nan, values + 0.0)
-    bits = canonical.view(np.int64)
+    bits = canonical(values).view(np.int64)
     return bits ^ ((bits >> 63) & kernels.INT64_MAX)
 
 
@@ -64,11 +68,24 @@ class Words:
         self.values = merged.take(pc.sort_indices(merged))
         return self.codes(old)
 
+    def keep(self, kept: Int64Array) -> Int64Array:
+        """Forget all words but those with the given codes; gives the new code of each old one, −1 if gone."""
+        moved = np.full(len(self.values), -1, dtype=np.int64)
+        moved[kept] = np.arange(len(kept))
+        self.values = self.values.take(pa.array(kept))
+        return moved
+
     def codes(self, words: pa.Array) -> Int64Array:
         return np.asarray(pc.index_in(words, value_set=self.values)).astype(np.int64)
 
 
 def recode(column: Int64Array, codes: Int64Array) -> None:
     """Replace codes by `codes[code]` in place; the marks of «no value yet» stay."""
-    real = (column != kernels.INT64_MAX) & (column != kernels.INT64_MIN)
+    real = is_code(column)
     column[real] = codes[column[real]]
+
+
+def is_code(column: Int64Array) -> npt.NDArray[np.bool_]:
+    """Which entries are codes, not marks of «no value yet»."""
+    real: npt.NDArray[np.bool_] = (column != kernels.INT64_MAX) & (column != kernels.INT64_MIN)
+    return real

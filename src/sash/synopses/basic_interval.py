@@ -25,7 +25,7 @@ from sash.plan.periodic import SynopsisSpec
 from sash.state import kernels
 from sash.state.groups import GroupTable
 from sash.state.layout import Layout
-from sash.state.ordering import Words, recode
+from sash.state.ordering import Words, is_code, recode
 from sash.state.panelog import PaneLog
 
 Int64Array = npt.NDArray[np.int64]
@@ -33,8 +33,8 @@ Float64Array = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 
-# Groups that nothing refers to any more are dropped once they are the greater part of so many.
-_LEAST_SLOTS_TO_COMPACT = 1024
+# Groups and words that nothing refers to any more are dropped once they are the greater part of so many.
+_LEAST_TO_COMPACT = 1024
 
 
 class Dependent(Protocol):
@@ -70,6 +70,8 @@ class Sliding:
 
     def renumber(self, slots: Int64Array) -> None:
         """Slot slots[i] is now slot i; the others are gone."""
+        # Groups that have only rows in open panes may be newer than the room made for them.
+        self.reserve(int(slots.max(initial=-1)) + 1)
         self.ints, self.floats, self._newest = self.ints[slots], self.floats[slots], self._newest[slots]
         self._stale = np.zeros(len(slots), dtype=np.bool_)
 
@@ -202,7 +204,10 @@ class BasicIntervalSynopsis:
     def trim(self, position: int) -> None:
         """Forget what lies before `position` of the log, and groups that are in no pane and no answer."""
         self.log.trim(position)
-        if not self.spec.keys or self.groups.size < _LEAST_SLOTS_TO_COMPACT:
+        for column, words in self.words.items():
+            if len(words.values) >= _LEAST_TO_COMPACT:
+                self._forget_words(column, words)
+        if not self.spec.keys or self.groups.size < _LEAST_TO_COMPACT:
             return
         used = np.zeros(max(self.groups.size, len(self.log.heads)), dtype=np.bool_)
         for rows in self._open:
@@ -214,6 +219,17 @@ class BasicIntervalSynopsis:
         slots = np.flatnonzero(used)
         if 2 * len(slots) < self.groups.size:
             self._compact(slots)
+
+    def _forget_words(self, column: int, words: Words) -> None:
+        """Drop words that no row refers to, once they are the greater part."""
+        used = np.zeros(len(words.values), dtype=np.bool_)
+        for matrix in self._matrices():
+            codes = matrix[:, column]
+            used[codes[is_code(codes)]] = True
+        if 2 * np.count_nonzero(used) < len(used):
+            moved = words.keep(np.flatnonzero(used))
+            for matrix in self._matrices():
+                recode(matrix[:, column], moved)
 
     def _compact(self, slots: Int64Array) -> None:
         """Give the groups in `slots` the numbers 0, 1, … and forget all others."""

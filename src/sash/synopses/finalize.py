@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sash.errors import DataError
+from sash.errors import DataError, InternalError
 from sash.lang.bound import AggregateCall, AggregateFunction
 from sash.lang.types import Type
 from sash.plan.measures import MeasureKind
 from sash.state import kernels
 from sash.state.layout import Layout
-from sash.state.ordering import Words, ordinal_to_double
+from sash.state.ordering import Words, canonical, ordinal_to_double
 
 Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
@@ -89,7 +89,7 @@ def finalize(
                 else ints[:, column] * float(1 << kernels.LOW_BITS) + ints[:, column + 1]
             )
             average = np.divide(total, present, out=np.zeros(len(rows)), where=valid)
-            return Values(Type.DOUBLE, (average + 0.0).view(np.int64), valid)
+            return Values(Type.DOUBLE, canonical(average).view(np.int64), valid)
         case AggregateFunction.MIN | AggregateFunction.MAX:
             kind = MeasureKind.MIN if call.function is AggregateFunction.MIN else MeasureKind.MAX
             column, _ = layout.column(kind, call.argument)
@@ -97,6 +97,8 @@ def finalize(
             if call.type is Type.DOUBLE:
                 return Values(call.type, ordinal_to_double(ordinals).view(np.int64), valid)
             return Values(call.type, ordinals, valid, words.get(column))
+        case _:
+            raise InternalError(f"{call.function.value} is not made of measures")
 
 
 def _sum(
@@ -105,7 +107,7 @@ def _sum(
     column, first = layout.column(MeasureKind.SUM, call.argument)
     if column < 0:
         total = floats[:, first] + floats[:, first + 1]
-        return Values(Type.DOUBLE, (total + 0.0).view(np.int64), valid)
+        return Values(Type.DOUBLE, canonical(total).view(np.int64), valid)
     high, low = ints[:, column], ints[:, column + 1]
     limit = 1 << (63 - kernels.LOW_BITS)
     if ((high < -limit) | (high >= limit)).any():

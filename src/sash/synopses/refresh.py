@@ -23,7 +23,7 @@ from sash.operators.evaluate import ARROW_TYPES, evaluate, evaluate_mask
 from sash.plan.panes import first_boundary
 from sash.plan.periodic import PeriodicQuery
 from sash.state import kernels
-from sash.state.groups import GroupTable, plain
+from sash.state.groups import GroupTable, canonical, plain
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.finalize import Values, finalize
 
@@ -47,7 +47,7 @@ class Refresher:
         self._synopsis = synopsis
         self.window = window
         self._stream = stream
-        self._whole = [q for q in queries if q.definition.select.operator is OutputOperator.RSTREAM]
+        self._whole = [q for q in queries if q.select.operator is OutputOperator.RSTREAM]
         self._changing = [q for q in queries if q not in self._whole]
         # Without GROUP BY keys an aggregate has one row even over an empty window.
         self._is_global = not synopsis.spec.keys
@@ -55,7 +55,7 @@ class Refresher:
         self._left = self._right = synopsis.log.base
         self._before = synopsis.layout.empty(0)
         self._has_answered = False
-        self._empty_answers = 0
+        self._empty_since: int | None = None
         self._changes = _Stack()
         self._wholes = _Stack()
         synopsis.dependents.append(self)
@@ -74,22 +74,20 @@ class Refresher:
 
         `first` is the timestamp of the stream's first tuple, before which there are no answers.
         """
-        synopsis, slide = self._synopsis, self.window.slide
+        slide = self.window.slide
         if self._last is None and self._is_global:
             return first_boundary(first, slide)
         if self._last is not None and self._whole and (self._is_global or self._left < self._right):
             return self._last + slide
-        log, panes = synopsis.log, synopsis.spec.panes
-        entering = log.pane_at(self._right) if self._right < log.end else synopsis.next_sealed()
-        instants = []
-        if entering is not None:
-            instants.append(panes.right_edge(entering))
+        entering = self._entering()
+        instants = [] if entering is None else [entering]
         if self._left < self._right:
-            instants.append(panes.right_edge(log.pane_at(self._left)) + self.window.range)
+            oldest = self._synopsis.log.pane_at(self._left)
+            instants.append(self._synopsis.spec.panes.right_edge(oldest) + self.window.range)
         return first_boundary(min(instants), slide) if instants else None
 
-    def step(self, boundary: int) -> None:
-        """Answer at `boundary`, to which the synopsis has moved."""
+    def step(self, boundary: int, through: int) -> None:
+        """Answer at `boundary`, to which the synopsis has moved on its way to `through`."""
         totals = self._synopsis.window(self.window.range)
         totals.advance(boundary)
         if self._changing:
@@ -100,17 +98,32 @@ class Refresher:
         if self._whole:
             slots = np.zeros(1, np.int64) if self._is_global else np.flatnonzero(totals.ints[:, 0])
             self._wholes.push(boundary, slots, totals.ints[slots], totals.floats[slots])
-            self._guard_against_jumps(boundary)
+            self._guard_against_jumps(boundary, through)
 
-    def _guard_against_jumps(self, boundary: int) -> None:
-        self._empty_answers = self._empty_answers + 1 if self._left == self._right else 0
-        if self._empty_answers > MOST_EMPTY_ANSWERS:
+    def _guard_against_jumps(self, boundary: int, through: int) -> None:
+        """Refuse to write a row a slide over a gap that no real stream has."""
+        if not self._is_global or self._left < self._right:
+            self._empty_since = None
+            return
+        if self._empty_since is None:
+            self._empty_since = boundary
+        entering = self._entering()
+        until = through if entering is None else min(through, entering)
+        gap = (until - self._empty_since) // self.window.slide
+        if gap > MOST_EMPTY_ANSWERS:
             raise DataError(
-                f"stream {self._stream.name} has no rows for {MOST_EMPTY_ANSWERS:,} slides of "
-                f"{self._whole[0].name} and then goes on: is a timestamp wrong?",
-                hint="filter such rows at the source, or drop Rstream: a view shows only changes",
+                f"{self._whole[0].name} would give {gap:,} answers in a row over an empty window: stream "
+                f"{self._stream.name} has no rows there, and time goes on",
+                hint="is a timestamp wrong, or has the stream ended long before another one? "
+                "Without Rstream only changes are written",
                 id="time-jump",
             )
+
+    def _entering(self) -> int | None:
+        """When the next pane that is known enters."""
+        log, panes = self._synopsis.log, self._synopsis.spec.panes
+        pane = log.pane_at(self._right) if self._right < log.end else self._synopsis.next_sealed()
+        return None if pane is None else panes.right_edge(pane)
 
     def _touched(self, left: int, right: int) -> Int64Array:
         log = self._synopsis.log
@@ -149,7 +162,7 @@ class Refresher:
         if self._wholes.rows:
             states = _States(self._synopsis, self._wholes, None, self._is_global)
             for query in self._whole:
-                answers[query.name] = self._rstream(query.definition.select, states)
+                answers[query.name] = self._rstream(query.select, states)
             self._wholes = _Stack()
         if self._changes.rows:
             size = self._synopsis.groups.size
@@ -162,7 +175,7 @@ class Refresher:
                 )
             states = _States(self._synopsis, self._changes, self._before, self._is_global, self._has_answered)
             for query in self._changing:
-                answers[query.name] = self._differences(query.definition.select, states)
+                answers[query.name] = self._differences(query.select, states)
             states.remember(self._before)
             self._has_answered = True
             self._changes = _Stack()
@@ -206,7 +219,8 @@ class Refresher:
         signs: Int64Array | None,
     ) -> pa.Table:
         inputs = states.table(select, rows, [output.scalar.inputs for output in select.outputs])
-        columns = [plain(c) for c in evaluate(inputs, [output.scalar for output in select.outputs])]
+        scalars = [output.scalar for output in select.outputs]
+        columns = [canonical(plain(column)) for column in evaluate(inputs, scalars)]
         if signs is not None:
             if not _shows_all(select):
                 kept = _uncancelled(instants, signs, columns)

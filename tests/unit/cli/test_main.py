@@ -77,7 +77,7 @@ class TestRun:
         fakes.work = report_and_finish
         result = runner.invoke(app, ["run", str(file)])
         lines = result.stdout.splitlines()
-        assert lines[0] == "started: 1 stream, 1 query"
+        assert lines[0] == "started: 1 stream, 1 query, waiting for Spark"
         assert lines[-3:] == [
             "stream packets: read 1,000, accepted 990, late 6, rejected 4",
             "query heavy: 1 result row to jsonl:heavy.jsonl",

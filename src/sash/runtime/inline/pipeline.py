@@ -27,8 +27,10 @@ def run_inline(
     def run(chunks: Sequence[Chunk], newest: Newest) -> list[ChunkResult]:
         return [run_chunk(engine.plan, chunk, newest[chunk.stream, chunk.sequence]) for chunk in chunks]
 
-    engine.start()
+    engine.load()
     try:
+        if not engine.is_finished:
+            engine.open_outputs()
         while not engine.is_finished and not stop.is_set():
             entry = engine.pending_entry() or engine.next_entry()
             if entry is None:

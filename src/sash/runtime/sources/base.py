@@ -37,5 +37,9 @@ class Source(ABC):
     def progress(self, position: Position) -> float | None:
         """The share of bounded input that is planned at `position`; None where there is no end."""
 
+    def reads(self, place: str) -> bool:
+        """Whether what is written to `place`, a real path, is or becomes input of this source."""
+        return False
+
     def error(self, message: str, **details: str | None) -> SourceError:
         return SourceError(f"stream '{self.stream.name}': {message}", **details)  # type: ignore[arg-type]

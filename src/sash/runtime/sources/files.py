@@ -197,6 +197,14 @@ class FileSource(Source):
                 passed += int(size * self.share_of_file(path, cursor.offset, cursor.row))
         return passed / total if total else 1.0
 
+    def reads(self, place: str) -> bool:
+        if self.watch:
+            watched = os.path.realpath(self.target)
+            return place == watched or (
+                os.path.dirname(place) == watched and place.lower().endswith(self.endings)
+            )
+        return any(place == os.path.realpath(self._path(name)) for name in self._names())
+
     def share_of_file(self, path: str, offset: int, row: int) -> float:
         return min(1.0, offset / max(1, self._size(path)))
 

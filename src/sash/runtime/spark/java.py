@@ -22,8 +22,9 @@ def check_java() -> None:
         where = f"JAVA_HOME is '{home}'" if home else "no java on the PATH"
         raise SetupError("Spark needs Java and there is none", got=where, hint=hint, id="java-missing")
     try:
+        # In a session of its own: a Ctrl-C at the terminal is for the driver, not for this question.
         told = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=30, check=True
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=True, start_new_session=True
         ).stderr
     except (OSError, subprocess.SubprocessError) as failure:
         raise SetupError(

@@ -30,6 +30,7 @@ from sash.runtime.feed import Entry
 from sash.runtime.report import Summary
 from sash.runtime.sources import Chunk
 from sash.runtime.spark.feed_source import NAME, FeedSource
+from sash.runtime.spark.java import check_java
 from sash.runtime.spark.session import spark_session
 from sash.runtime.stage import ChunkResult, run_chunk
 
@@ -45,19 +46,21 @@ def run_spark(
     stop: threading.Event,
 ) -> Summary:
     """Run until all input has ended or `stop` is set."""
+    if SparkSession.getActiveSession() is None:
+        # Before any output is replaced: without Java the results of the last run stay as they are.
+        check_java()
     scratch = Path(tempfile.mkdtemp(prefix="sash-"))
     try:
         engine = Engine(streams, queries, options, "spark", _cores(options.master), overlap=True)
         log = None if options.debug else (options.checkpoint or scratch) / "spark.log"
-        if options.checkpoint is None:
-            engine.start(scratch / "feed")
-            feed, offsets = scratch / "feed", scratch / "spark"
-        else:
-            engine.start()
-            feed, offsets = options.checkpoint / "feed", options.checkpoint / "spark"
+        state = options.checkpoint or scratch
+        feed, offsets = state / "feed", state / "spark"
         try:
-            if not engine.is_finished:
+            engine.load(feed)
+            if not engine.is_finished and not stop.is_set():
                 with spark_session(options.master, log) as spark:
+                    # Only now are old outputs replaced: whatever keeps Spark from starting leaves them alone.
+                    engine.open_outputs()
                     _Pipeline(spark, engine, feed, offsets).run(stop)
             return engine.finish(interrupted=not engine.is_finished)
         finally:
@@ -85,6 +88,8 @@ class _Pipeline:
         self._done = threading.Event()
 
     def run(self, stop: threading.Event) -> None:
+        if stop.is_set():
+            return
         self._spark.dataSource.register(FeedSource)
         self._repeat_pending()
         query = self._start()

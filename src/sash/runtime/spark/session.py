@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -67,13 +68,20 @@ def _start(master: str, log: Path | None) -> SparkContext:
         conf.setAll(list(_LOCAL_SETTINGS.items()))
     try:
         return SparkContext(conf=conf, gateway=_gateway(conf, log))
-    except (PySparkRuntimeError, OSError) as failure:
+    except (PySparkRuntimeError, Py4JError, OSError) as failure:
         raise SetupError(
             "Spark did not start",
-            got=str(failure).splitlines()[0],
+            got=_reason(failure),
             hint="see the messages above" if log is None else f"Spark's own messages are in '{log}'",
             id="spark-start",
         ) from failure
+
+
+def _reason(failure: Exception) -> str:
+    """What Java says of it, without the name of the exception; else the first line."""
+    java = getattr(failure, "java_exception", None)
+    message = None if java is None else java.getMessage()
+    return str(message or failure).splitlines()[0]
 
 
 def _gateway(conf: SparkConf, log: Path | None) -> Any:

@@ -139,7 +139,7 @@ def test_the_position_of_a_watched_directory_forgets_files_that_are_gone(tmp_pat
     definition = stream("csv:in", watch=True)
     paths = [csv(tmp_path / "in", f"{i}.csv", i) for i in range(50)]
     _, plan = planned(definition, tmp_path, {})
-    assert len(json.dumps(plan.position)) < 50 * 14 + 100
+    assert len(json.dumps(plan.position)) < 50 * 19 + 100
     for path in paths:
         path.unlink()
     _, plan = planned(definition, tmp_path, plan.position)

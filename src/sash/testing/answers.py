@@ -1,0 +1,78 @@
+"""Answers read back from where a sink put them, with the types that they had.
+
+Each format is read by code that is not ours (json, Arrow), so a sink that writes nonsense is found out.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+_INFINITIES = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
+
+
+def read_answers(sink: str, schema: pa.Schema, base_dir: Path) -> pa.Table:
+    """All rows of a `jsonl:`, `csv:` or `parquet:` sink, in the order in which they were written."""
+    scheme, _, rest = sink.partition(":")
+    path = base_dir / rest
+    match scheme:
+        case "jsonl":
+            return _json_lines(path, schema)
+        case "csv":
+            return _csv(path, schema)
+        case "parquet":
+            return _parquet(path, schema)
+    raise ValueError(f"answers in '{sink}' cannot be read back")
+
+
+def _json_lines(path: Path, schema: pa.Schema) -> pa.Table:
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        assert list(row) == schema.names, f"{path.name} has the columns {list(row)}"
+    columns = []
+    for field in schema:
+        values = [row[field.name] for row in rows]
+        if pa.types.is_floating(field.type):
+            values = [_INFINITIES[v] if isinstance(v, str) else v for v in values]
+        if pa.types.is_timestamp(field.type):
+            zoned = pa.array([None if v is None else v.removesuffix("Z") for v in values], pa.string())
+            columns.append(zoned.cast(pa.timestamp("us")).cast(pa.int64()).cast(field.type))
+        else:
+            columns.append(pa.array(values, field.type))
+    return pa.table(columns, schema=schema)
+
+
+def _csv(path: Path, schema: pa.Schema) -> pa.Table:
+    stamps = [field.name for field in schema if pa.types.is_timestamp(field.type)]
+    types = {
+        field.name: pa.timestamp("us", "UTC") if field.name in stamps else field.type for field in schema
+    }
+    table = pyarrow.csv.read_csv(
+        path,
+        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=types,
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    assert table.schema.names == schema.names, f"{path.name} has the columns {table.schema.names}"
+    columns = [
+        table.column(field.name).cast(pa.int64()).cast(field.type)
+        if field.name in stamps
+        else table.column(field.name)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _parquet(path: Path, schema: pa.Schema) -> pa.Table:
+    tables = [pq.read_table(part) for part in sorted(path.glob("part-*.parquet"))]
+    for table in tables:
+        assert table.schema.equals(schema), f"{path.name} has the types {table.schema}"
+    return pa.concat_tables(tables) if tables else schema.empty_table()

@@ -1,0 +1,26 @@
+"""One Spark session for all tests of this folder: starting one takes longer than most of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.kit import MASTER
+
+from sash.runtime.spark.session import spark_session
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of this folder run in one process, which has the session."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """`run_program` takes the active session, so a test need not ask for it."""
+    with spark_session(MASTER, tmp_path_factory.mktemp("spark") / "spark.log") as session:
+        yield session

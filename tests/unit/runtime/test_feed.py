@@ -1,0 +1,152 @@
+"""The feed: every row is planned once, streams stay in step, and entries survive being written down."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sash.lang.bound import StreamDefinition
+from sash.lang.types import Column, Schema, Type
+from sash.runtime.feed import Entry, Feeder
+from sash.runtime.feedlog import FeedLog
+from sash.runtime.sources import Chunk, Plan, Position, Source
+
+
+class Clockwork(Source):
+    """A source whose row number i has the time i × `step`; its position is the next row."""
+
+    def __init__(self, name: str, rows: int, step: int) -> None:
+        schema = Schema((Column("t", Type.BIGINT),))
+        super().__init__(StreamDefinition(name, schema, "t", 1, 0, "clockwork:", ()))
+        self.rows, self.step = rows, step
+
+    @property
+    def bounded(self) -> bool:
+        return True
+
+    def check(self) -> None:
+        """Always in order."""
+
+    def plan(self, position: Position, max_rows: int, target_rows: int = 1) -> Plan:
+        start = position.get("row", 0)
+        stop = min(self.rows, start + max_rows)
+        chunks = [
+            Chunk(self.stream.name, begin, "", begin, min(target_rows, stop - begin), begin, stop)
+            for begin in range(start, stop, target_rows)
+        ]
+        return Plan(tuple(chunks), {"row": stop}, stop == self.rows)
+
+    def progress(self, position: Position) -> float | None:
+        return float(position.get("row", 0) / self.rows)
+
+    def newest(self, position: Position) -> int | None:
+        row = position.get("row", 0)
+        return (row - 1) * self.step if row else None
+
+
+speeds = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 50)), min_size=1, max_size=4)
+
+
+def run(sources: dict[str, Clockwork], batch_rows: int, *, resume_at: int | None = None) -> list[Entry]:
+    feeder = Feeder(sources, batch_rows, max(1, batch_rows // 2))
+    entries: list[Entry] = []
+    newest: dict[str, int | None] = dict.fromkeys(sources)
+    while (entry := feeder.next(newest)) is not None:
+        assert Entry.from_json(entry.to_json()) == entry
+        entries.append(entry)
+        newest = {name: source.newest(entry.positions[name]) for name, source in sources.items()}
+        if len(entries) == resume_at:
+            feeder = Feeder(sources, batch_rows, max(1, batch_rows // 2))
+            ended = {name for e in entries for name in e.ended}
+            feeder.resume(entry.number + 1, entry.positions, ended, entry.is_last)
+        assert len(entries) < 10_000
+    return entries
+
+
+def sources_of(shapes: list[tuple[int, int]]) -> dict[str, Clockwork]:
+    return {f"s{i}": Clockwork(f"s{i}", rows, step) for i, (rows, step) in enumerate(shapes)}
+
+
+@given(speeds, st.integers(1, 40), st.one_of(st.none(), st.integers(1, 5)))
+def test_every_row_is_planned_once_in_order_and_every_stream_ends_once(shapes, batch_rows, resume_at):
+    sources = sources_of(shapes)
+    entries = run(sources, batch_rows, resume_at=resume_at)
+    assert [entry.number for entry in entries] == list(range(len(entries)))
+    assert [entry.is_last for entry in entries] == [False] * (len(entries) - 1) + [True]
+    for name, source in sources.items():
+        planned = [chunk for entry in entries for chunk in entry.chunks if chunk.stream == name]
+        rows = [row for chunk in planned for row in range(chunk.first_row, chunk.first_row + chunk.rows)]
+        assert rows == list(range(source.rows))
+        assert sum(name in entry.ended for entry in entries) == 1
+
+
+@given(speeds, st.integers(4, 40))
+def test_a_batch_holds_no_more_rows_than_asked_for(shapes, batch_rows):
+    for entry in run(sources_of(shapes), batch_rows):
+        assert sum(chunk.rows for chunk in entry.chunks) <= batch_rows
+
+
+@given(st.integers(1, 100), st.integers(1, 100), st.integers(2, 20))
+def test_a_fast_stream_waits_for_a_slow_one(step, other_step, batch_rows):
+    """While both have rows, neither runs ahead by more than what one batch of it spans, twice."""
+    sources = sources_of([(200, step), (200, other_step)])
+    limit = 2 * batch_rows * max(step, other_step)
+    for entry in run(sources, batch_rows):
+        instants = [source.newest(entry.positions[name]) for name, source in sources.items()]
+        if entry.ended:
+            break
+        assert None not in instants
+        one, other = (instant or 0 for instant in instants)
+        assert abs(one - other) <= limit
+
+
+def test_progress_is_the_mean_share_of_what_lies_before_the_positions():
+    sources = sources_of([(10, 1), (10, 1)])
+    feeder = Feeder(sources, 10, 10)
+    assert feeder.progress({name: {} for name in sources}) == 0.0
+    entry = feeder.next(dict.fromkeys(sources))
+    assert entry is not None
+    assert feeder.progress(entry.positions) == 0.5
+
+
+def test_there_is_nothing_after_the_last_entry_even_after_a_restart():
+    sources = sources_of([(3, 1)])
+    feeder = Feeder(sources, 10, 10)
+    entry = feeder.next({"s0": None})
+    assert entry is not None
+    assert entry.is_last
+    assert feeder.next({"s0": 2}) is None
+    again = Feeder(sources, 10, 10)
+    again.resume(1, entry.positions, {"s0"}, True)
+    assert again.next({"s0": 2}) is None
+
+
+# ------------------------------------------------------------------------ on disk
+
+
+def test_the_log_gives_back_what_was_published(tmp_path):
+    log = FeedLog(tmp_path / "feed")
+    assert log.count() == 0
+    assert log.read(0) is None
+    for number in range(3):
+        log.publish(number, f"entry {number}")
+    assert log.count() == 3
+    assert [log.read(number) for number in range(4)] == ["entry 0", "entry 1", "entry 2", None]
+    assert FeedLog(tmp_path / "feed").count() == 3
+
+
+def test_publishing_a_number_again_replaces_it(tmp_path):
+    log = FeedLog(tmp_path)
+    log.publish(0, "one")
+    log.publish(0, "two")
+    assert log.read(0) == "two"
+    assert log.count() == 1
+
+
+def test_forgotten_entries_are_gone_and_the_count_stays(tmp_path):
+    log = FeedLog(tmp_path)
+    for number in range(5):
+        log.publish(number, str(number))
+    log.forget(3)
+    assert [log.read(number) for number in range(5)] == [None, None, None, "3", "4"]
+    assert log.count() == 5

@@ -1,0 +1,95 @@
+"""Helpers: a query plane that is fed rows directly, without files, and what the oracle makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from sash.lang import Program, bind_program
+from sash.operators.preaggregate import Partial, preaggregate
+from sash.plan.periodic import PeriodicPlan, SynopsisSpec, plan_periodic
+from sash.runtime.plane import QueryPlane, advanced
+from sash.runtime.sources import REJECTS_SCHEMA
+from sash.runtime.stage import ChunkResult
+from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.testing.oracle import Arrived, expected, received
+
+STREAM = (
+    "CREATE STREAM s (t BIGINT, k STRING, g BIGINT, n BIGINT, x DOUBLE) TIMESTAMP BY t FROM 'csv:s.csv' "
+    "WITH (unit = 'us');\n"
+)
+TYPES = {"t": pa.int64(), "k": pa.string(), "g": pa.int64(), "n": pa.int64(), "x": pa.float64()}
+Row = tuple[int, str | None, int | None, int | None, float | None]
+
+
+def program_of(*selects: str) -> Program:
+    """Queries q0, q1, … over the stream `s`, whose time counts microseconds."""
+    queries = (f"CREATE QUERY q{i} INTO 'noop:q{i}' AS {select};\n" for i, select in enumerate(selects))
+    return bind_program(STREAM + "".join(queries))
+
+
+def plan_of(*selects: str) -> PeriodicPlan:
+    program = program_of(*selects)
+    return plan_periodic(program.streams, program.queries)
+
+
+def table_of(rows: Sequence[Row]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else [[]] * len(TYPES)
+    return pa.table(
+        {
+            name: pa.array(list(values), type_)
+            for (name, type_), values in zip(TYPES.items(), columns, strict=True)
+        }
+    )
+
+
+def partials_of(rows: Sequence[Row], specs: Sequence[SynopsisSpec]) -> list[Partial]:
+    ts = np.array([row[0] for row in rows], dtype=np.int64)
+    return list(preaggregate(ts, table_of(rows), specs)) if rows else []
+
+
+class Fed:
+    """A plane over the stream `s`. Rows go in batch by batch, answers are kept per query."""
+
+    def __init__(self, *selects: str) -> None:
+        self.program = program_of(*selects)
+        self.plan = plan_periodic(self.program.streams, self.program.queries)
+        self.plane = QueryPlane(self.plan)
+        self.rows: list[Row] = []
+        self.tables: dict[str, list[pa.Table]] = {query.name: [] for query in self.plan.queries}
+
+    def feed(self, rows: Sequence[Row], *, end: bool = False) -> None:
+        self.rows.extend(rows)
+        results = []
+        if rows:
+            times = [row[0] for row in rows]
+            nothing = REJECTS_SCHEMA.empty_table()
+            partials = tuple(self.partials(rows))
+            results = [ChunkResult("s", 0, len(rows), max(times), min(times), partials, nothing, nothing)]
+        self.plane.absorb(results, advanced(self.plane.streams, results, ["s"] if end else []))
+        for name, tables in self.plane.answer().items():
+            self.tables[name].extend(tables)
+
+    def partials(self, rows: Sequence[Row]) -> list[Partial]:
+        return partials_of(rows, self.plan.synopses)
+
+    def synopsis(self, number: int = 0) -> BasicIntervalSynopsis:
+        return self.plane._groups[number].synopsis
+
+    def check(self) -> None:
+        """Assert that the answers so far are those of the oracle up to the clock."""
+        through = self.plane.complete_through
+        assert through is not None
+        (stream,) = self.program.streams
+        arrived = Arrived([row[0] for row in self.rows], table_of(self.rows))
+        for query in self.program.queries:
+            got = received(query.select, stream, self.tables[query.name])
+            assert got == expected(query.select, stream, arrived, through), query.text
+
+
+def feed_all(fed: Fed, batches: Iterable[Sequence[Row]]) -> None:
+    for batch in batches:
+        fed.feed(batch)
+    fed.feed([], end=True)
