@@ -74,10 +74,10 @@ def run(
     )
 
 
-def explain(program: Program) -> str:
+def explain(program: Program, form: str, query: str | None) -> str:
     from sash.plan.explain import explain_program
 
-    return explain_program(program)
+    return explain_program(program, form, query)
 
 
 def experiments() -> Mapping[str, str]:

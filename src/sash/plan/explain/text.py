@@ -4,26 +4,45 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
-from sash.errors import SashError
+from sash.errors import SashError, UnknownName, UserError
 from sash.lang import Program
 from sash.lang.bound import QueryDefinition
+from sash.lang.periodic import missing
 from sash.plan.cost import Statistics
 from sash.plan.explain.build import duration, explain
+from sash.plan.explain.picture import to_svg
 from sash.plan.explain.tree import Explained, Step
 from sash.plan.periodic import PeriodicPlan, SynopsisSpec, plan_periodic
 
-__all__ = ["duration", "explain_program", "to_json", "to_text"]
+FORMS = ("text", "json", "svg")
+
+__all__ = ["FORMS", "duration", "explain_program", "to_json", "to_text"]
 
 
-def explain_program(program: Program, form: str = "text") -> str:
-    """Every query and EXPLAIN of a program, then what the queries share."""
+def explain_program(program: Program, form: str = "text", query: str | None = None) -> str:
+    """Every query and EXPLAIN of a program, or the one that is named, in one of `FORMS`.
+
+    A picture shows one query, so it needs a name where there are several.
+    """
     found = explanations(program)
+    if query is not None:
+        names = [explained.name for explained in found]
+        if query not in names:
+            raise UnknownName("query", query, names)
+        found = [explained for explained in found if explained.name == query]
     if form == "json":
         return to_json(found)
-    parts = [to_text(explained) for explained in found]
-    return "\n\n".join(parts)
+    if form == "svg":
+        if len(found) != 1:
+            raise UserError(
+                f"a picture shows one query, and there are {len(found)}",
+                hint="name one with --query",
+                id="explain-one",
+            )
+        return to_svg(found[0])
+    return "\n\n".join(to_text(explained) for explained in found)
 
 
 def explanations(program: Program) -> list[Explained]:
@@ -38,28 +57,42 @@ def explanations(program: Program) -> list[Explained]:
     found = []
     for query in queries:
         try:
-            notes = tuple(_notes(query, periodic))
-            found.append(explain(query.name, query.sink, query.plan, statistics, dict(query.options), notes))
+            explained = explain(query.name, query.sink, query.plan, statistics, dict(query.options))
         except SashError as error:
             error.place = error.place or query.place
             raise
+        if query.select is None:
+            later = f"no runtime executes {missing(query.plan)} yet"
+            found.append(replace(explained, notes=(later,)))
+        else:
+            synopsis, notes = _synopsis(query, periodic)
+            found.append(replace(explained, tree=_looked_up(explained.tree, synopsis), notes=notes))
     return found
 
 
-def _notes(query: QueryDefinition, plan: PeriodicPlan) -> Iterator[str]:
-    """How the periodic runtime answers the query, if it does."""
-    if query.select is None:
-        yield "no runtime executes this yet"
-        return
+def _looked_up(step: Step, synopsis: str) -> Step:
+    """The tree of a periodic query: its operators above the window keep nothing, the synopsis does."""
+    if step.operator == "Window":
+        return replace(step, implementation=f"pre-aggregated into {synopsis}", state=())
+    inputs = tuple(_looked_up(child, synopsis) for child in step.inputs)
+    implementation = f"looked up in {synopsis}" if step.operator in ("Aggregate", "Distinct") else ""
+    return replace(step, implementation=implementation, state=(), inputs=inputs)
+
+
+def _synopsis(query: QueryDefinition, plan: PeriodicPlan) -> tuple[str, tuple[str, ...]]:
+    """The synopsis from which the periodic runtime answers the query, and what there is to say of it."""
     planned = next(each for each in plan.queries if each.name == query.name)
     spec = next(each for each in plan.synopses if each.name == planned.synopsis)
     count = spec.panes.count_in(planned.window.range) - 1
     others = [other.name for other in plan.queries_of(spec.name) if other.name != query.name]
     shared = f", shared with {', '.join(others)}" if others else ""
-    yield f"answered from {spec.name}: basic interval synopsis, {count} panes of {_panes(spec)}{shared}"
     keys = ", ".join(key.text for key in spec.keys)
     measures = ", ".join(str(measure) for measure in spec.measures)
-    yield f"{spec.name} keeps per pane{' and ' + keys if keys else ''}: {measures}; 1 pass over the input"
+    panes = f"{count} pane{'s' if count > 1 else ''} of {_panes(spec)}"
+    return spec.name, (
+        f"{spec.name}: basic interval synopsis, the window is {panes}{shared}",
+        f"{spec.name} keeps per pane{' and ' + keys if keys else ''}: {measures}; 1 pass over the input",
+    )
 
 
 def _panes(spec: SynopsisSpec) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -117,7 +120,12 @@ def test_negation_is_pulled_above_a_join_and_pushed_back():
 @st.composite
 def plans(draw: st.DrawFn) -> Node:
     """Plans over streams a, b, c and the relation r in which every rule finds something to do."""
-    window = st.sampled_from([time_window, rows_window, lambda s: rows_window(s, 2, (s.names[0],))])
+    windows: list[Callable[[Any], Node]] = [
+        time_window,
+        rows_window,
+        lambda s: rows_window(s, 2, (s.names[0],)),
+    ]
+    window = st.sampled_from(windows)
     a, b, c = (draw(window)(stream(name)) for name in "abc")
     conditions = {
         "a": condition('("a.v" > 1) OR ("a.s" IS NULL)', "a.v", "a.s"),
@@ -141,7 +149,7 @@ def plans(draw: st.DrawFn) -> Node:
             condition('"v" > 0', "v"),
         ),
     ]
-    plan = draw(st.sampled_from(shapes))()
+    plan: Node = draw(st.sampled_from(shapes))()
     names = draw(st.lists(st.sampled_from(plan.names), min_size=1, max_size=2, unique=True))
     types = {field.name: field.type for field in plan.fields}
     plan = project(plan, **{f"o{i}": column(name, types[name]) for i, name in enumerate(names)})
