@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 
-from sash.errors import SashError, UnknownName, UserError
+from sash.errors import NotYet, SashError, UnknownName, UserError
 from sash.lang import Program
 from sash.lang.bound import QueryDefinition
 from sash.lang.periodic import missing
@@ -47,6 +47,8 @@ def explain_program(program: Program, form: str = "text", query: str | None = No
 
 def explanations(program: Program) -> list[Explained]:
     """The explanation of each query and EXPLAIN statement, in order."""
+    if any(definition.analyze for definition in program.explains):
+        raise NotYet("EXPLAIN ANALYZE cannot be run yet", hint="EXPLAIN shows what is expected")
     asked = [
         QueryDefinition(definition.query or f"explain {number}", "", definition.plan, definition.options)
         for number, definition in enumerate(program.explains, start=1)
