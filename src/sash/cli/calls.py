@@ -47,7 +47,8 @@ def check_places(program: Program, base_dir: Path) -> None:
     for stream in program.streams:
         open_source(stream, base_dir)
     for query in program.queries:
-        open_sink(query.sink, pa.schema([]), base_dir)
+        if query.sink:
+            open_sink(query.sink, pa.schema([]), base_dir)
 
 
 def run(
@@ -73,10 +74,10 @@ def run(
     )
 
 
-def explain(program: Program) -> str:
+def explain(program: Program, form: str, query: str | None) -> str:
     from sash.plan.explain import explain_program
 
-    return explain_program(program)
+    return explain_program(program, form, query)
 
 
 def experiments() -> Mapping[str, str]:
@@ -100,7 +101,7 @@ def hints(program: Program) -> Hints:
     rank: dict[str, str] = {}
     for query in program.queries:
         select = query.select
-        if not select.is_grouped:
+        if select is None or not select.is_grouped:
             continue
         named = {output.name for output in select.outputs if _is_key(output.scalar.column)}
         keys[query.name] = frozenset(named)

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sash.cli import format as show
-from sash.lang import intervals
+from sash.lang import algebra, intervals
+from sash.lang.periodic import missing
 
 if TYPE_CHECKING:
     from sash.lang import Program
@@ -19,11 +20,20 @@ def describe(program: Program) -> Iterator[str]:
             time += f", slack {intervals.write(stream.slack)}"
         yield f"stream {stream.name} from {stream.source} ({time})"
         yield from _columns([(column.name, str(column.type)) for column in stream.schema])
+    for relation in program.relations:
+        yield f"relation {relation.name} from {relation.source}"
+        yield from _columns([(column.name, str(column.type)) for column in relation.visible])
     for query in program.queries:
-        window = query.select.window
-        span = f"range {intervals.write(window.range)} slide {intervals.write(window.slide)}"
-        yield f"query {query.name} into {query.sink} (over {query.select.stream}, {span})"
-        yield from _columns([(name, str(kind)) for name, kind in query.select.schema])
+        sources = ", ".join(
+            node.qualifier
+            for node in query.plan.walk()
+            if isinstance(node, algebra.Stream | algebra.Relation)
+        )
+        into = f" into {query.sink}" if query.sink else ""
+        # The whole language is checked; not all of it is executed yet.
+        later = "" if query.select is not None else f"; not run yet: {missing(query.plan)}"
+        yield f"query {query.name}{into} (over {sources}{later})"
+        yield from _columns([(field.name, str(field.type)) for field in query.plan.fields])
     yield (
         f"ok: {show.counted(len(program.streams), 'stream')}, "
         f"{show.counted(len(program.queries), 'query', 'queries')}"

@@ -45,6 +45,12 @@ class Runtime(enum.StrEnum):
     inline = "inline"
 
 
+class Form(enum.StrEnum):
+    text = "text"
+    json = "json"
+    svg = "svg"
+
+
 class Scale(enum.StrEnum):
     small = "small"
     paper = "paper"
@@ -120,12 +126,17 @@ def check(file: ProgramFile, debug: DebugOption = False) -> None:
             typer.echo(line)
 
 
-@app.command(epilog="Example:  [bold]sash explain traffic.cql[/]")
-def explain(file: ProgramFile, debug: DebugOption = False) -> None:
+@app.command(epilog="Example:  [bold]sash explain traffic.cql --format svg --query heavy > heavy.svg[/]")
+def explain(
+    file: ProgramFile,
+    form: Annotated[Form, typer.Option("--format", help="A tree, JSON, or a picture.")] = Form.text,
+    query: Annotated[str | None, typer.Option(metavar="NAME", help="Explain only this query.")] = None,
+    debug: DebugOption = False,
+) -> None:
     """Print how the queries of a program will be computed."""
     with guarded(debug=debug):
         text, _ = read_program(file)
-        typer.echo(calls.explain(calls.bind(text)).rstrip("\n"))
+        typer.echo(calls.explain(calls.bind(text), form.value, query).rstrip("\n"))
 
 
 @app.command("demo", epilog="Example:  [bold]sash demo --seconds 60 --rate 20000 --keep my-demo[/]")

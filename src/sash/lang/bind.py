@@ -1,4 +1,4 @@
-"""Statements to definitions, and a whole program to a `Program`.
+"""A whole program to definitions, statement by statement.
 
 Invariant: what leaves here is fully checked; a runtime need not look at names or types again. Errors
 carry places in the whole program's text.
@@ -6,171 +6,153 @@ carry places in the whole program's text.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
 
 from sqlglot import exp
 
-from sash.errors import BindError, DuplicateName, TypeMismatch, UnknownName
-from sash.lang import intervals, nodes
-from sash.lang.bound import BoundSelect, QueryDefinition, StreamDefinition
-from sash.lang.parse import iterate
-from sash.lang.scalars import TYPES
-from sash.lang.select import bind_select
-from sash.lang.types import Column, Schema, Type
+from sash.errors import BindError, DuplicateName, InternalError, UnknownName
+from sash.lang import algebra, nodes
+from sash.lang.bound import (
+    ArchiveDefinition,
+    Definition,
+    DropDefinition,
+    ExplainDefinition,
+    IndexDefinition,
+    OneTimeQuery,
+    QueryDefinition,
+    RelationDefinition,
+    ShowDefinition,
+    StreamDefinition,
+)
+from sash.lang.context import Known
+from sash.lang.declare import (
+    bind_archive,
+    bind_index,
+    bind_options,
+    bind_query_definition,
+    bind_relation,
+    bind_stream,
+)
+from sash.lang.parse import Statement, iterate
+from sash.lang.queries import bind_plan
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.DOTALL)
-_UNITS = {"s": intervals.SECOND, "ms": intervals.MILLISECOND, "us": intervals.MICROSECOND}
-
-
-@dataclass(frozen=True, slots=True)
-class ExplainDefinition:
-    """EXPLAIN select."""
-
-    select: BoundSelect
-    text: str = field(default="", compare=False)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a text defines, each kind in the order of the text."""
+    """What a text says: all statements in their order, and what is defined after the last of them."""
 
+    statements: tuple[Definition, ...]
     streams: tuple[StreamDefinition, ...]
+    relations: tuple[RelationDefinition, ...]
     queries: tuple[QueryDefinition, ...]
-    explains: tuple[ExplainDefinition, ...] = ()
+    archives: tuple[ArchiveDefinition, ...]
+    indexes: tuple[IndexDefinition, ...]
+
+    @property
+    def explains(self) -> tuple[ExplainDefinition, ...]:
+        return self._all(ExplainDefinition)
+
+    @property
+    def one_time(self) -> tuple[OneTimeQuery, ...]:
+        return self._all(OneTimeQuery)
+
+    @property
+    def shows(self) -> tuple[ShowDefinition, ...]:
+        return self._all(ShowDefinition)
+
+    def _all(self, kind: type[T]) -> tuple[T, ...]:
+        return tuple(statement for statement in self.statements if isinstance(statement, kind))
 
 
-def bind_program(text: str) -> Program:
-    """Parse and bind a text, statement by statement: the first error in the text is the one reported."""
-    streams: dict[str, StreamDefinition] = {}
-    queries: dict[str, QueryDefinition] = {}
-    explains: list[ExplainDefinition] = []
-    for statement in iterate(text):
-        node = statement.node
-        if isinstance(node, nodes.CreateStream):
-            _claim("stream", node.this, streams, text)
-            stream = bind_stream(node, text)
-            streams[stream.name] = stream
-        elif isinstance(node, nodes.CreateQuery):
-            _claim("query", node.this, queries, text)
-            query = bind_query(node, streams, text)
-            queries[query.name] = query
-        else:
-            select = bind_select(node.this, streams, text)
-            explains.append(ExplainDefinition(select, statement.source))
-    return Program(tuple(streams.values()), tuple(queries.values()), tuple(explains))
+def bind_program(text: str, known: Known | None = None) -> Program:
+    """Parse and bind a text, statement by statement: the first error in the text is the one reported.
 
-
-def bind_query(
-    node: nodes.CreateQuery, streams: Mapping[str, StreamDefinition], text: str
-) -> QueryDefinition:
-    sink = _address(node.args["sink"], "INTO", "jsonl:out.jsonl", text)
-    select = bind_select(node.expression, streams, text)
-    return QueryDefinition(node.this.name, sink, select, nodes.source_of(node, text))
-
-
-def bind_stream(node: nodes.CreateStream, text: str) -> StreamDefinition:
-    schema = _schema(node, text)
-    time = node.args["timestamp"]
-    column = schema.get(time.name)
-    if column is None:
-        raise UnknownName("column", time.name, schema.names, place=nodes.place_of(time, text))
-    if column.type not in (Type.TIMESTAMP, Type.BIGINT):
-        raise TypeMismatch(
-            f"TIMESTAMP BY does not take {column.type}",
-            place=nodes.place_of(time, text),
-            expected="a column of type TIMESTAMP or BIGINT",
-            got=str(column.type),
-        )
-    options = _options(node, text)
-    unit = 1
-    if "unit" in options:
-        option = next(o for o in node.args["options"] if o.this.name == "unit")
-        unit = _unit(options.pop("unit"), option, column.type, text)
-    elif column.type is Type.BIGINT:
-        unit = intervals.SECOND
-    slack = node.args.get("slack")
-    return StreamDefinition(
-        name=node.this.name,
-        schema=schema,
-        timestamp=column.name,
-        unit=unit,
-        slack=0 if slack is None else slack.microseconds,
-        source=_address(node.args["source"], "FROM", "csv:packets.csv", text),
-        options=tuple(options.items()),
-        text=nodes.source_of(node, text),
+    `known` holds what was defined before; the statements change it.
+    """
+    known = Known() if known is None else known
+    statements = tuple(bind_statement(statement, known) for statement in iterate(text))
+    return Program(
+        statements,
+        tuple(known.streams.values()),
+        tuple(known.relations.values()),
+        tuple(known.queries.values()),
+        tuple(known.archives.values()),
+        tuple(known.indexes.values()),
     )
 
 
-def _schema(node: nodes.CreateStream, text: str) -> Schema:
-    columns: dict[str, Column] = {}
-    for definition in node.args["columns"]:
-        name = definition.this.name
-        # DuckDB does not set names apart by case, so neither may a schema.
-        if name.casefold() in columns:
-            raise DuplicateName(
-                f"two columns are called '{name}'", place=nodes.place_of(definition.this, text)
-            )
-        columns[name.casefold()] = Column(name, TYPES[definition.args["kind"].this])
-    return Schema(tuple(columns.values()))
+def bind_statement(statement: Statement, known: Known) -> Definition:
+    """One statement; what it defines or drops is noted in `known`."""
+    node, text = statement.node, statement.program
+    match node:
+        case nodes.CreateStream():
+            _claim_source(node.this, known, text)
+            stream = bind_stream(node, text)
+            known.streams[stream.name] = stream
+            return stream
+        case nodes.CreateRelation():
+            _claim_source(node.this, known, text)
+            relation = bind_relation(node, text)
+            known.relations[relation.name] = relation
+            return relation
+        case nodes.CreateArchive():
+            _claim_source(node.this, known, text)
+            archive = bind_archive(node, known, text)
+            known.archives[archive.name] = archive
+            return archive
+        case nodes.CreateQuery():
+            _claim("query", node.this, known.queries, text)
+            query = bind_query_definition(node, known, text)
+            known.queries[query.name] = query
+            return query
+        case nodes.CreateIndex():
+            _claim("index", node.this, known.indexes, text)
+            index = bind_index(node, known, text)
+            known.indexes[index.name] = index
+            return index
+        case nodes.DropStatement():
+            return _drop(node, known, statement)
+        case nodes.ShowStatement():
+            return ShowDefinition(node.args["kind"], statement.source)
+        case nodes.Explain():
+            return _explain(node, known, statement)
+    plan = bind_plan(node, known, text, is_one_time=True)
+    return OneTimeQuery(plan, statement.source, nodes.place_of(node, text))
 
 
-def _options(node: nodes.CreateStream, text: str) -> dict[str, str | int | float | bool]:
-    options: dict[str, str | int | float | bool] = {}
-    for option in node.args.get("options") or ():
-        if option.this.name in options:
-            raise DuplicateName(
-                f"the option '{option.this.name}' is given twice", place=nodes.place_of(option.this, text)
-            )
-        options[option.this.name] = _value(option.expression, text)
-    return options
-
-
-def _value(node: exp.Expression, text: str) -> str | int | float | bool:
-    if isinstance(node, exp.Boolean):
-        return bool(node.this)
-    sign = 1
-    if isinstance(node, exp.Neg):
-        sign, node = -1, node.this
-    written = str(node.this)
-    if isinstance(node, exp.Literal) and node.is_string:
-        return written
-    if not written.isdigit():
-        return sign * float(written)
-    if len(written) > 18:
-        raise BindError("a number that is too large for an option", place=nodes.place_of(node, text))
-    return sign * int(written)
-
-
-def _unit(value: object, option: exp.Expression, type_: Type, text: str) -> int:
-    if type_ is not Type.BIGINT:
-        raise BindError(
-            "the option 'unit' is for integer timestamps",
-            place=nodes.place_of(option, text),
-            hint="a TIMESTAMP column needs no unit; take the option away",
+def _explain(node: nodes.Explain, known: Known, statement: Statement) -> ExplainDefinition:
+    analyze = bool(node.args.get("analyze"))
+    form = node.args.get("format") or "text"
+    target = node.this
+    if isinstance(target, exp.Identifier):
+        query = known.queries.get(target.name)
+        if query is None:
+            place = nodes.place_of(target, statement.program)
+            raise UnknownName("query", target.name, known.queries, place=place)
+        return ExplainDefinition(
+            query.plan, query.name, analyze, form, query.options, query.allow_unbounded, statement.source
         )
-    unit = _UNITS.get(value) if isinstance(value, str) else None
-    if unit is None:
-        raise BindError(
-            f"not a unit of time: {value!r}",
-            place=nodes.place_of(option.expression, text),
-            expected="'s', 'ms' or 'us'",
-            got=repr(value),
-        )
-    return unit
+    allow = bool(node.args.get("allow_unbounded"))
+    plan = bind_plan(target, known, statement.program, allow_unbounded=allow, is_explained=True)
+    options = bind_options(node, statement.program)
+    return ExplainDefinition(plan, None, analyze, form, options, allow, statement.source)
 
 
-def _address(node: exp.Expression, clause: str, example: str, text: str) -> str:
-    address = str(node.this)
-    if not _SCHEME.match(address):
-        raise BindError(
-            f"{clause} needs a scheme and a path",
-            place=nodes.place_of(node, text),
-            expected=f"'scheme:path', such as '{example}'",
-            got=f"'{address}'",
-        )
-    return address
+# ---------------------------------------------------------------------- names
+
+
+def _claim_source(name: exp.Expression, known: Known, text: str) -> None:
+    """Streams, relations and archives stand in FROM, so no two of them have one name."""
+    for kind, taken in (
+        ("stream", known.streams),
+        ("relation", known.relations),
+        ("archive", known.archives),
+    ):
+        _claim(kind, name, taken, text)
 
 
 def _claim(kind: str, name: exp.Expression, taken: Mapping[str, object], text: str) -> None:
@@ -178,5 +160,57 @@ def _claim(kind: str, name: exp.Expression, taken: Mapping[str, object], text: s
         raise DuplicateName(
             f"there is a {kind} '{name.name}' already",
             place=nodes.place_of(name, text),
-            hint=f"give this {kind} another name",
+            hint="give this one another name",
         )
+
+
+def _drop(node: nodes.DropStatement, known: Known, statement: Statement) -> DropDefinition:
+    kind, name = str(node.args["kind"]), str(node.this.name)
+    place = nodes.place_of(node.this, statement.program)
+    defined: dict[str, dict[str, object]] = {
+        "stream": {**known.streams},
+        "relation": {**known.relations},
+        "query": {**known.queries},
+        "archive": {**known.archives},
+        "index": {**known.indexes},
+    }
+    if name not in defined[kind]:
+        raise UnknownName(kind, name, defined[kind], place=place)
+    users = list(_users(kind, name, known))
+    if users:
+        raise BindError(
+            f"the {kind} '{name}' is in use",
+            place=place,
+            got=f"it is used by {', '.join(users)}",
+            hint="drop what uses it first",
+        )
+    match kind:
+        case "stream":
+            del known.streams[name]
+        case "relation":
+            del known.relations[name]
+        case "query":
+            del known.queries[name]
+        case "archive":
+            del known.archives[name]
+        case "index":
+            del known.indexes[name]
+        case _:
+            raise InternalError(f"nothing drops {kind}")
+    return DropDefinition(kind, name, statement.source)
+
+
+def _users(kind: str, name: str, known: Known) -> Iterable[str]:
+    """What reads the stream, relation or archive of that name."""
+    leaf = {"stream": algebra.Stream, "relation": algebra.Relation, "archive": algebra.Archive}.get(kind)
+    if leaf is None:
+        return
+    plans = [(f"the query '{query.name}'", query.plan) for query in known.queries.values()]
+    plans += [(f"the archive '{archive.name}'", archive.plan) for archive in known.archives.values()]
+    for user, plan in plans:
+        for node in plan.walk():
+            if isinstance(node, leaf) and getattr(node, "name", None) == name:
+                yield user
+                break
+    if kind == "stream":
+        yield from (f"the index '{index.name}'" for index in known.indexes.values() if index.stream == name)

@@ -1,103 +1,53 @@
 """What binding makes of a statement: names resolved, types known, every expression ready to run.
 
-A `Scalar` is an expression written as DuckDB SQL over the columns of one input. Two scalars with the
-same SQL mean the same, so they are compared, hashed and shared by value.
+One definition per kind of statement. Their texts and places take no part in equality. Values
+(`Scalar`, `AggregateCall`, …) and what the periodic runtime takes (`BoundSelect`) can be imported from
+here, too.
 """
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, field
 
+from sash.errors import Place
+from sash.lang import algebra, intervals
+from sash.lang.periodic import BoundSelect, OutputOperator, Window, periodic_select
 from sash.lang.types import Schema, Type
+from sash.lang.values import AggregateCall, AggregateFunction, Named, Scalar
 
+__all__ = [
+    "AggregateCall",
+    "AggregateFunction",
+    "ArchiveDefinition",
+    "BoundSelect",
+    "Definition",
+    "DropDefinition",
+    "ExplainDefinition",
+    "IndexDefinition",
+    "Named",
+    "OneTimeQuery",
+    "OptionValue",
+    "Options",
+    "OutputOperator",
+    "QueryDefinition",
+    "RelationDefinition",
+    "Scalar",
+    "ShowDefinition",
+    "StreamDefinition",
+    "Window",
+]
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    """An expression over named input columns.
-
-    `column` is the name of the input column where the expression is nothing but that column.
-    """
-
-    sql: str
-    type: Type
-    inputs: tuple[str, ...]
-    column: str | None = None
-    # Not part of what it is, so not of its repr, by which a checkpoint knows its program.
-    text: str = field(default="", compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """An output column: a name and the expression that fills it."""
-
-    name: str
-    scalar: Scalar
-
-
-class AggregateFunction(enum.Enum):
-    COUNT = "COUNT"
-    SUM = "SUM"
-    AVG = "AVG"
-    MIN = "MIN"
-    MAX = "MAX"
-
-
-@dataclass(frozen=True, slots=True)
-class AggregateCall:
-    """`function(argument)`; COUNT(*) has no argument."""
-
-    function: AggregateFunction
-    argument: Scalar | None
-    type: Type
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """`[RANGE range SLIDE slide]`, both in microseconds."""
-
-    range: int
-    slide: int
-
-
-class OutputOperator(enum.Enum):
-    """How answers leave: as a change log of the view, or as one of CQL's three streams."""
-
-    VIEW = "view"
-    ISTREAM = "istream"
-    DSTREAM = "dstream"
-    RSTREAM = "rstream"
-
-
-@dataclass(frozen=True, slots=True)
-class BoundSelect:
-    """A SELECT over one windowed stream.
-
-    `where`, `keys` and the arguments of `aggregates` read the stream's columns. `having` and `outputs`
-    read the grouped row, whose columns are called k0, k1, … (keys) and a0, a1, … (aggregates).
-    Where nothing is aggregated (`is_grouped` false) the keys are the selected expressions and the
-    answer is a bag: a row comes as often as it stands in the window, or once with `distinct`.
-    """
-
-    stream: str
-    window: Window
-    where: Scalar | None
-    is_grouped: bool
-    distinct: bool
-    keys: tuple[Scalar, ...]
-    aggregates: tuple[AggregateCall, ...]
-    having: Scalar | None
-    outputs: tuple[Named, ...]
-    operator: OutputOperator
-
-    @property
-    def schema(self) -> tuple[tuple[str, Type], ...]:
-        return tuple((output.name, output.scalar.type) for output in self.outputs)
+OptionValue = str | int | float | bool
+Options = tuple[tuple[str, OptionValue], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamDefinition:
-    """CREATE STREAM. `unit` is how many microseconds an integer timestamp counts; 1 for TIMESTAMP."""
+    """CREATE STREAM. `unit` is how many microseconds an integer timestamp counts; 1 for TIMESTAMP.
+
+    `retain` keeps rows for that long. `lifetime` names the column with the lifetime of each row, which
+    counts `lifetime_unit`s and is cut at `max_lifetime`.
+    """
 
     name: str
     schema: Schema
@@ -105,10 +55,13 @@ class StreamDefinition:
     unit: int
     slack: int
     source: str
-    options: tuple[tuple[str, str | int | float | bool], ...]
+    options: Options
     text: str = field(default="", compare=False)
+    retain: int | None = None
+    lifetime: str | None = None
+    max_lifetime: int | None = None
 
-    def option(self, name: str, default: str | int | float | bool) -> str | int | float | bool:
+    def option(self, name: str, default: OptionValue) -> OptionValue:
         return dict(self.options).get(name, default)
 
     @property
@@ -116,12 +69,139 @@ class StreamDefinition:
         column = self.schema.get(self.timestamp)
         return column is not None and column.type is Type.BIGINT
 
+    @property
+    def lifetime_unit(self) -> int:
+        """Microseconds per unit of a lifetime: those of integer time, or seconds."""
+        return self.unit if self.has_integer_time else intervals.SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class RelationDefinition:
+    """CREATE RELATION. With `timestamp` it is a feed of changes, else it is read once.
+
+    `operation` names the column that says insert, update or delete; queries do not see it.
+    """
+
+    name: str
+    schema: Schema
+    key: tuple[str, ...]
+    is_retroactive: bool
+    timestamp: str | None
+    unit: int
+    operation: str | None
+    source: str
+    options: Options
+    text: str = field(default="", compare=False)
+
+    @property
+    def is_static(self) -> bool:
+        return self.timestamp is None
+
+    @property
+    def visible(self) -> Schema:
+        """The columns that queries see."""
+        return Schema(tuple(column for column in self.schema if column.name != self.operation))
+
 
 @dataclass(frozen=True, slots=True)
 class QueryDefinition:
-    """CREATE QUERY name INTO sink AS select."""
+    """CREATE QUERY name INTO sink AS plan; the sink is empty if there is none.
+
+    `select` is the plan as the periodic runtime takes it, None if that does not execute it (then
+    `sash.lang.periodic.not_yet` says why).
+    """
 
     name: str
     sink: str
-    select: BoundSelect
+    plan: algebra.Output
+    options: Options = ()
+    allow_unbounded: bool = False
     text: str = field(default="", compare=False)
+    place: Place | None = field(default=None, compare=False, repr=False)
+    select: BoundSelect | None = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "select", periodic_select(self.plan))
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveDefinition:
+    """CREATE ARCHIVE. `grid` is the number of partitions of generation and of expiration times."""
+
+    name: str
+    key: tuple[str, ...]
+    technique: str
+    grid: tuple[int, int] | None
+    every: int
+    sink: str
+    plan: algebra.Output
+    options: Options = ()
+    text: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDefinition:
+    """CREATE INDEX name ON stream (column) USING technique."""
+
+    name: str
+    stream: str
+    column: str
+    technique: str
+    options: Options = ()
+    text: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OneTimeQuery:
+    """A SELECT that is answered once, over the windows and relations as they are."""
+
+    plan: algebra.Output
+    text: str = field(default="", compare=False)
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainDefinition:
+    """EXPLAIN of a query; `query` is its name where it has one."""
+
+    plan: algebra.Output
+    query: str | None = None
+    analyze: bool = False
+    format: str = "text"
+    options: Options = ()
+    allow_unbounded: bool = False
+    text: str = field(default="", compare=False)
+    select: BoundSelect | None = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "select", periodic_select(self.plan))
+
+
+@dataclass(frozen=True, slots=True)
+class DropDefinition:
+    """DROP kind name; the kind is stream, relation, query, archive or index."""
+
+    kind: str
+    name: str
+    text: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ShowDefinition:
+    """SHOW of all that there are of a kind, as in `DropDefinition`."""
+
+    kind: str
+    text: str = field(default="", compare=False)
+
+
+Definition = (
+    StreamDefinition
+    | RelationDefinition
+    | QueryDefinition
+    | ArchiveDefinition
+    | IndexDefinition
+    | OneTimeQuery
+    | ExplainDefinition
+    | DropDefinition
+    | ShowDefinition
+)

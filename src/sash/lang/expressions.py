@@ -1,7 +1,7 @@
 """The parser of scalar expressions, by precedence climbing, and the tools that all of the parser uses.
 
 It makes sqlglot's nodes from sqlglot's tokens but decides by its own grammar, so that every refusal is
-a `CqlSyntaxError` or `NotYet` with its place, and every node knows where it stands. Levels, loosest
+a `CqlSyntaxError` with its place, and every node knows where it stands. Levels, loosest
 first: OR, AND, NOT, comparisons (which do not chain), ||, + and -, * / % DIV, unary minus.
 
 Cost: linear in the number of tokens. Nesting is bounded, so Python's stack is never exhausted.
@@ -15,7 +15,7 @@ from typing import NoReturn
 from sqlglot import exp, parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from sash.errors import CqlSyntaxError, NotYet, Place
+from sash.errors import CqlSyntaxError, Place
 from sash.lang import nodes
 from sash.lang.intervals import UNIT_NAMES, BadInterval, to_microseconds
 from sash.lang.nodes import Node, mark
@@ -56,6 +56,7 @@ _TYPES: dict[str, exp.DType] = {
     **dict.fromkeys(("BOOLEAN", "BOOL"), exp.DType.BOOLEAN),
     "TIMESTAMP": exp.DType.TIMESTAMP,
 }
+OUTPUT_OPERATORS = ("ISTREAM", "DSTREAM", "RSTREAM", "WSTREAM")
 TYPE_NAMES = "BIGINT, DOUBLE, STRING, BOOLEAN, TIMESTAMP"
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
@@ -93,10 +94,6 @@ class ExpressionParser(parser.Parser):
             got=self.shown(token),
             hint=hint,
         )
-
-    def not_yet(self, construct: str, *, token: Token | None = None, hint: str | None = None) -> NoReturn:
-        token = self._curr if token is None else token
-        raise NotYet(f"{construct} cannot be run yet", place=self.place_at(token), hint=hint)
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
         """What sqlglot's driver calls when a statement is over before its tokens are."""
@@ -159,25 +156,41 @@ class ExpressionParser(parser.Parser):
         return mark(exp.DataType(this=kind), self._prev)
 
     def duration(self, what: str) -> nodes.Duration:
-        """`10 SEC`, `1.5 min` or `INTERVAL '10' SECOND`."""
+        """`10 SEC`, `1.5min`, `INTERVAL 10 SEC`, `INTERVAL '10' SECOND` or `INTERVAL '10 seconds'`."""
         first = self._curr
-        if self.accept("INTERVAL"):
-            number = self.expect_token(TokenType.STRING, "a quoted number, as in INTERVAL '10' SECOND")
-        elif first.token_type is TokenType.NUMBER:
-            self._advance()
-            number = first
-        else:
+        quoted = self.accept("INTERVAL") and self.at(TokenType.STRING)
+        number = self._curr
+        if quoted:
+            amount, _, rest = number.text.strip().partition(" ")
+            if rest.strip():
+                self._advance()
+                return self._made_duration(what, first, number, amount, number, rest.strip())
+        elif not self.at(TokenType.NUMBER):
             self.fail(f"{what}, such as 10 SEC")
+        self._advance()
         unit = self._curr
         if not self.word():
             self.fail(f"a unit of time: {UNIT_NAMES}")
+        self._advance()
+        return self._made_duration(what, first, number, number.text.strip(), unit, unit.text)
+
+    def _made_duration(
+        self, what: str, first: Token, number: Token, amount: str, unit: Token, name: str
+    ) -> nodes.Duration:
         try:
-            microseconds = to_microseconds(number.text.strip(), unit.text)
+            microseconds = to_microseconds(amount, name)
         except BadInterval as bad:
             token = unit if bad.part == "unit" else number
             self.fail(f"{what}, such as 10 SEC", message=bad.message, token=token, hint=bad.hint)
-        self._advance()
         return mark(nodes.Duration(this=exp.Literal.number(microseconds)), first, unit)
+
+    def count(self, what: str) -> exp.Literal:
+        """A whole number."""
+        token = self._curr
+        if token.token_type is not TokenType.NUMBER or not token.text.isdigit() or len(token.text) > 15:
+            self.fail(f"{what}, such as 10")
+        self._advance()
+        return mark(exp.Literal(this=str(int(token.text)), is_string=False), token)
 
     # ------------------------------------------------------------ expressions
 
@@ -259,7 +272,10 @@ class ExpressionParser(parser.Parser):
 
     def _in(self, left: Node) -> Node:
         self.expect_token(TokenType.L_PAREN, "'('")
-        self._refuse_subquery()
+        if self.starts_query():
+            query = self.subquery()
+            self.expect_token(TokenType.R_PAREN, "')'")
+            return mark(exp.In(this=left, query=query), left, self._prev)
         values = self._list()
         return mark(exp.In(this=left, expressions=values), left, self._prev)
 
@@ -271,9 +287,17 @@ class ExpressionParser(parser.Parser):
         self.expect_token(TokenType.R_PAREN, "',' or ')'")
         return values
 
-    def _refuse_subquery(self) -> None:
-        if self.word() == "SELECT":
-            self.not_yet("a sub-query")
+    def starts_query(self) -> bool:
+        """Whether a query comes next; the parser of queries knows better."""
+        return self.word() == "SELECT"
+
+    def subquery(self) -> Node:
+        """A whole query."""
+        raise NotImplementedError
+
+    def output_call(self) -> Node | None:
+        """An output operator inside an expression; None for a name that looks like one."""
+        raise NotImplementedError
 
     def _unary(self) -> Node:
         first = self._curr
@@ -301,7 +325,8 @@ class ExpressionParser(parser.Parser):
             return self.string("a string")
         if kind is TokenType.L_PAREN:
             self._advance()
-            self._refuse_subquery()
+            if self.starts_query() and self.word():
+                self.fail("an expression", hint="a sub-query stands in FROM, or after IN or EXISTS")
             inner = self.expression_()
             self.expect_token(TokenType.R_PAREN, "')'")
             return mark(exp.Paren(this=inner), token, self._prev)
@@ -328,9 +353,10 @@ class ExpressionParser(parser.Parser):
         token = self._curr
         self._advance(2)
         arguments: list[Node] = []
-        if self.word() == "DISTINCT":
-            self.not_yet(f"{token.text.upper()}(DISTINCT …)", token=token)
-        if self.at(TokenType.STAR) and self.next_is(TokenType.R_PAREN):
+        if self.accept("DISTINCT"):
+            keyword = self._prev
+            arguments = [mark(exp.Distinct(expressions=self._list()), keyword, self._prev)]
+        elif self.at(TokenType.STAR) and self.next_is(TokenType.R_PAREN):
             arguments = [mark(exp.Star(), self._curr)]
             self._advance(2)
         elif not self._match(TokenType.R_PAREN):
@@ -392,12 +418,22 @@ class ExpressionParser(parser.Parser):
         return mark(nodes.TimestampLiteral(this=self.string("a string")), first, self._prev)
 
     def _interval(self) -> Node | None:
-        if self.next_is(TokenType.STRING):
-            self.not_yet("an INTERVAL in an expression")
+        if self.next_is(TokenType.STRING) or self.next_is(TokenType.NUMBER):
+            return self.duration("a length of time")
         return None
 
     def _exists(self) -> Node:
-        self.not_yet("EXISTS")
+        first = self._curr
+        self._advance()
+        self.expect_token(TokenType.L_PAREN, "'('")
+        if not self.starts_query():
+            self.fail("SELECT")
+        query = self.subquery()
+        self.expect_token(TokenType.R_PAREN, "')'")
+        return mark(exp.Exists(this=query), first, self._prev)
+
+    def _output(self) -> Node | None:
+        return self.output_call()
 
     _SPECIAL = {  # noqa: RUF012 - a table of methods, as in sqlglot's own parsers
         **dict.fromkeys(("NULL", "TRUE", "FALSE"), _constant),
@@ -407,4 +443,5 @@ class ExpressionParser(parser.Parser):
         "TIMESTAMP": _timestamp,
         "INTERVAL": _interval,
         "EXISTS": _exists,
+        **dict.fromkeys(OUTPUT_OPERATORS, _output),
     }

@@ -15,6 +15,7 @@ from sash.errors import BindError, Place
 from sash.lang import operands as sql
 from sash.lang.operands import Operand
 from sash.lang.types import Type
+from sash.lang.values import AggregateFunction
 
 Arguments = list[Operand]
 
@@ -81,6 +82,16 @@ def negate(operand: Operand) -> Operand:
     if type_ is Type.BIGINT:
         return sql.binary(exp.Sub, type_, sql.integer(0), operand)
     return Operand(exp.Neg(this=sql.wrapped(operand)), type_, copies=operand.copies)
+
+
+def shift(what: str, operator: type[exp.Expression], moment: Operand, microseconds: int) -> Operand:
+    """A timestamp moved by an interval."""
+    if moment.type is Type.BIGINT:
+        hint = "integer time counts units: add a number"
+        raise sql.mismatch(moment, "TIMESTAMP", f"{what} with an interval", hint)
+    moment = sql.need(moment, Type.TIMESTAMP, f"{what} with an interval")
+    interval = sql.call("TO_MICROSECONDS", Type.BIGINT, sql.integer(microseconds))
+    return sql.binary(operator, Type.TIMESTAMP, moment, interval)
 
 
 # ----------------------------------------------------------------- functions
@@ -195,11 +206,14 @@ EXTRACT_PARTS: dict[str, Type] = {
     "EPOCH": Type.DOUBLE,
 }
 
-AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
-AGGREGATES_NOT_YET = (
-    "VAR", "VARIANCE", "VAR_POP", "VAR_SAMP", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "MEDIAN", "QUANTILE",
-    "TOP", "FREQUENT",
-)  # fmt: skip
+# What users write, and what it means; MEDIAN has its parameter built in.
+AGGREGATES: dict[str, AggregateFunction] = {
+    **{function.value: function for function in AggregateFunction},
+    "VARIANCE": AggregateFunction.VAR,
+    "VAR_SAMP": AggregateFunction.VAR,
+    "STDDEV_SAMP": AggregateFunction.STDDEV,
+    "MEDIAN": AggregateFunction.QUANTILE,
+}
 
 
 def function_names() -> list[str]:

@@ -1,4 +1,4 @@
-"""Writes CQL syntax trees as CQL text.
+"""Writes CQL syntax trees as CQL text: expressions here, queries and statements in `writers`.
 
 Parentheses are nodes of the tree, so nothing is added or dropped; a chain of binary operators is
 written without recursion, because a condition may have hundreds of terms.
@@ -13,6 +13,7 @@ from sqlglot import exp, generator
 
 from sash.lang import intervals, nodes
 from sash.lang.tokens import RESERVED
+from sash.lang.writers import WRITERS
 
 SYMBOLS: dict[type[exp.Expr], str] = {
     exp.Or: "OR",
@@ -54,32 +55,18 @@ class CqlGenerator(generator.Generator):
     TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
         **generator.Generator.TRANSFORMS,
         **dict.fromkeys(SYMBOLS, write_chain),
-        nodes.Duration: lambda self, e: intervals.write(e.microseconds),
+        nodes.Duration: lambda self, e: _duration(e),
         nodes.TimestampLiteral: lambda self, e: f"TIMESTAMP {self.sql(e, 'this')}",
-        nodes.WindowClause: lambda self, e: f"[RANGE {self.sql(e, 'range')} SLIDE {self.sql(e, 'slide')}]",
-        nodes.OutputClause: lambda self, e: f"{e.args['kind'].capitalize()}({self.sql(e, 'this')})",
         nodes.Option: lambda self, e: f"{self.sql(e, 'this')} = {self.sql(e, 'expression')}",
-        nodes.Explain: lambda self, e: f"EXPLAIN {self.sql(e, 'this')}",
-        nodes.StreamReference: lambda self, e: _stream_reference(self, e),
-        nodes.CreateStream: lambda self, e: _create_stream(self, e),
-        nodes.CreateQuery: lambda self, e: (
-            f"CREATE QUERY {self.sql(e, 'this')} INTO {self.sql(e, 'sink')} AS {self.sql(e, 'expression')}"
-        ),
+        **{kind: lambda self, e: WRITERS[type(e)](self, e) for kind in WRITERS},
     }
 
 
-def _stream_reference(self: generator.Generator, node: exp.Expression) -> str:
-    alias = self.sql(node, "alias")
-    return f"{self.sql(node, 'this')} {self.sql(node, 'window')}" + (f" AS {alias}" if alias else "")
+def _duration(node: exp.Expression) -> str:
+    """Bare after a keyword of a clause; an expression needs the word INTERVAL before it."""
+    written = intervals.write(int(node.this.this))
+    parent = node.parent
+    return written if isinstance(parent, _CLAUSES) else f"INTERVAL {written}"
 
 
-def _create_stream(self: generator.Generator, node: exp.Expression) -> str:
-    columns = ", ".join(self.sql(column) for column in node.args["columns"])
-    options = ", ".join(self.sql(option) for option in node.args.get("options") or ())
-    slack = self.sql(node, "slack")
-    return (
-        f"CREATE STREAM {self.sql(node, 'this')} ({columns}) TIMESTAMP BY {self.sql(node, 'timestamp')}"
-        + (f" SLACK {slack}" if slack else "")
-        + f" FROM {self.sql(node, 'source')}"
-        + (f" WITH ({options})" if options else "")
-    )
+_CLAUSES = (nodes.WindowClause, nodes.CreateStream, nodes.CreateArchive)

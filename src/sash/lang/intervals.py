@@ -18,13 +18,13 @@ DAY = 24 * HOUR
 WEEK = 7 * DAY
 
 _SPELLINGS: tuple[tuple[int, str], ...] = (
-    (MICROSECOND, "us microsecond microseconds"),
-    (MILLISECOND, "ms millisecond milliseconds"),
+    (MICROSECOND, "us usec usecs micros microsecond microseconds"),
+    (MILLISECOND, "ms msec msecs millis millisecond milliseconds"),
     (SECOND, "s sec secs second seconds"),
     (MINUTE, "min mins minute minutes"),
-    (HOUR, "h hour hours"),
+    (HOUR, "h hr hrs hour hours"),
     (DAY, "d day days"),
-    (WEEK, "week weeks"),
+    (WEEK, "w week weeks"),
 )
 UNITS: dict[str, int] = {name: size for size, names in _SPELLINGS for name in names.split()}
 

@@ -29,21 +29,59 @@ class Duration(exp.Expression):
 
 
 class WindowClause(exp.Expression):
-    """`[RANGE range SLIDE slide]`."""
+    """`[RANGE t]`, `[ROWS n]`, `[NOW]` or `[UNBOUNDED]`, by `kind`, which is the lower-case word.
 
-    arg_types: ClassVar[dict[str, bool]] = {"range": True, "slide": True}
+    `partition` holds the identifiers of PARTITION BY; `slide` is a `Duration`, or a literal number of
+    rows for ROWS.
+    """
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "kind": True,
+        "range": False,
+        "rows": False,
+        "partition": False,
+        "slide": False,
+        "offset": False,
+        "internal": False,
+    }
 
 
-class StreamReference(exp.Expression):
-    """A stream in FROM, with its window and its alias."""
+class SourceReference(exp.Expression):
+    """A name in FROM (a stream, a relation or an archive), with its window and its alias."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "window": True, "alias": False}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "window": False, "alias": False}
+
+
+class QueryReference(exp.Expression):
+    """A sub-query in FROM, with the window over its output and its alias."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "window": False, "alias": False}
 
 
 class OutputClause(exp.Expression):
-    """`Istream(select)`, `Dstream(select)` or `Rstream(select)`; `kind` is the lower-case name."""
+    """An output operator around a query; `kind` is its lower-case name, `window` that of Wstream.
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True}
+    An operator around a select list, `SELECT Istream(a) FROM s`, is read as this, too.
+    """
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True, "window": False}
+
+
+class OutputCall(exp.Expression):
+    """An output operator inside an expression, such as `Wstream(SUM(a))[ROWS 10]`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "expressions": True,
+        "kind": True,
+        "distinct": False,
+        "window": False,
+    }
+
+
+class SortKey(exp.Expression):
+    """`this [DESC] [NULLS FIRST | LAST]`; `nulls` is "first", "last" or nothing."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "descending": False, "nulls": False}
 
 
 class TimestampLiteral(exp.Expression):
@@ -64,17 +102,89 @@ class CreateStream(exp.Expression):
         "columns": True,
         "timestamp": True,
         "slack": False,
+        "retain": False,
+        "lifetime": False,
+        "max_lifetime": False,
+        "source": True,
+        "options": False,
+    }
+
+
+class CreateRelation(exp.Expression):
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "columns": True,
+        "key": False,
+        "non_retroactive": False,
+        "timestamp": False,
+        "operation": False,
         "source": True,
         "options": False,
     }
 
 
 class CreateQuery(exp.Expression):
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "sink": True, "expression": True}
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "sink": False,
+        "expression": True,
+        "options": False,
+        "allow_unbounded": False,
+    }
+
+
+class Technique(exp.Expression):
+    """What stands after USING, in lower case, with the grid G×E of an archive."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "generations": False, "expirations": False}
+
+
+class CreateArchive(exp.Expression):
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "key": True,
+        "technique": True,
+        "every": True,
+        "sink": True,
+        "expression": True,
+        "options": False,
+    }
+
+
+class CreateIndex(exp.Expression):
+    """CREATE INDEX this ON stream (column) USING technique."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "stream": True,
+        "column": True,
+        "technique": True,
+        "options": False,
+    }
+
+
+class DropStatement(exp.Expression):
+    """`kind` is the lower-case word: stream, relation, query, archive or index."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True}
+
+
+class ShowStatement(exp.Expression):
+    """`kind` as in `DropStatement`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"kind": True}
 
 
 class Explain(exp.Expression):
-    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+    """EXPLAIN of a query, or of the name of one; `format` is text, json or svg."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "analyze": False,
+        "format": False,
+        "options": False,
+        "allow_unbounded": False,
+    }
 
 
 def mark(node: N, start: Token | exp.Expression, end: Token | exp.Expression | None = None) -> N:

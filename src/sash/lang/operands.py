@@ -17,9 +17,9 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.generators.duckdb import DuckDBGenerator
 
 from sash.errors import BindError, Place, TypeMismatch
-from sash.lang.bound import Scalar
 from sash.lang.generator import SYMBOLS, write_chain
 from sash.lang.types import Type
+from sash.lang.values import Scalar
 
 LiteralValue = int | float | str | bool
 

@@ -1,100 +1,139 @@
-"""The parser of CQL statements: CREATE STREAM, CREATE QUERY, EXPLAIN, SELECT, windows.
-
-What belongs to the language and cannot be run yet is refused as `NotYet` where it is recognised; each
-such refusal gives way to a rule here when its construct arrives.
-"""
+"""The parser of CQL statements: CREATE, DROP, SHOW, EXPLAIN and one-time queries."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import ClassVar
+
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from sash.lang import nodes
-from sash.lang.expressions import ExpressionParser
 from sash.lang.nodes import Node, mark
-from sash.lang.tokens import RESERVED
+from sash.lang.query_parser import QueryParser
 
-_OUTPUT_OPERATORS = ("ISTREAM", "DSTREAM", "RSTREAM")
-_WINDOW_HINT = "write a window such as [RANGE 1 MIN SLIDE 10 SEC]"
-_JOINS = ("JOIN", "LEFT", "INNER", "CROSS")
-_SET_OPERATIONS = ("UNION", "EXCEPT", "INTERSECT")
+_KINDS = {kind.upper(): kind for kind in ("stream", "relation", "query", "archive", "index")}
+_PLURALS = {
+    "STREAMS": "stream",
+    "RELATIONS": "relation",
+    "QUERIES": "query",
+    "ARCHIVES": "archive",
+    "INDEXES": "index",
+}
+_FORMATS = ("TEXT", "JSON", "SVG")
+_STATEMENTS = "a statement: CREATE, DROP, SHOW, EXPLAIN or SELECT"
+_SOURCE = "FROM and the source, such as FROM 'csv:packets.csv'"
+
+Clauses = dict[str, object]
 
 
-class CqlParser(ExpressionParser):
+class CqlParser(QueryParser):
     def _parse_statement(self) -> exp.Expr | None:
         self._nesting = 0
+        self._set_operations = 0
         if self.at(TokenType.SENTINEL):
             return None
         first = self._curr
-        word = self.word()
         if self.accept("CREATE"):
-            return self._create(first)
+            create = self._CREATE.get(self.word())
+            if create is None:
+                self.fail("STREAM, RELATION, QUERY, ARCHIVE or INDEX")
+            self._advance()
+            return mark(create(self), first, self._prev)
         if self.accept("EXPLAIN"):
-            select = self._select()
-            return mark(nodes.Explain(this=select), first, select)
-        if word in ("DROP", "SHOW"):
-            self.not_yet(word)
-        if word == "SELECT" or (word in _OUTPUT_OPERATORS and self.next_is(TokenType.L_PAREN)):
-            self.not_yet(
-                "a one-time query", hint="write CREATE QUERY name INTO 'jsonl:out.jsonl' AS before the SELECT"
-            )
-        self.fail("a statement: CREATE STREAM, CREATE QUERY or EXPLAIN")
+            return mark(self._explain(), first, self._prev)
+        if self.accept("DROP"):
+            kind = _KINDS.get(self.word())
+            if kind is None:
+                self.fail("STREAM, RELATION, QUERY, ARCHIVE or INDEX")
+            self._advance()
+            name = self.name(f"the name of {_a(kind)}")
+            return mark(nodes.DropStatement(this=name, kind=kind), first, self._prev)
+        if self.accept("SHOW"):
+            kind = _PLURALS.get(self.word())
+            if kind is None:
+                self.fail("STREAMS, RELATIONS, QUERIES, ARCHIVES or INDEXES")
+            self._advance()
+            return mark(nodes.ShowStatement(kind=kind), first, self._prev)
+        if self.starts_query():
+            return self.subquery()
+        self.fail(_STATEMENTS)
 
-    # ----------------------------------------------------------------- CREATE
+    # ------------------------------------------------------ streams, relations
 
-    def _create(self, first: Token) -> Node:
-        if self.accept("STREAM"):
-            return self._create_stream(first)
-        if self.accept("QUERY"):
-            name = self.name("a name for the query")
-            self.expect("INTO")
-            sink = self.string("the output as a string, such as 'jsonl:out.jsonl'")
-            self.expect("AS")
-            select = self._select()
-            return mark(nodes.CreateQuery(this=name, sink=sink, expression=select), first, select)
-        if self.word() in ("RELATION", "ARCHIVE"):
-            self.not_yet(f"CREATE {self.word()}")
-        self.fail("STREAM or QUERY")
-
-    def _create_stream(self, first: Token) -> Node:
+    def _create_stream(self) -> Node:
         name = self.name("a name for the stream")
+        columns = self._columns()
+        if not self.accept("TIMESTAMP"):
+            self.fail("TIMESTAMP BY and the column that holds the time")
+        self.expect("BY")
+        clauses: Clauses = {"timestamp": self.name("the column that holds the time")}
+        self._clauses(clauses, self._STREAM_CLAUSES, "SLACK, RETAIN, LIFETIME, FROM, WITH or ';'")
+        if "source" not in clauses:
+            self.fail(_SOURCE)
+        return nodes.CreateStream(this=name, columns=columns, **clauses)
+
+    def _create_relation(self) -> Node:
+        name = self.name("a name for the relation")
+        columns = self._columns()
+        clauses: Clauses = {}
+        self._clauses(
+            clauses, self._RELATION_CLAUSES, "KEY, NON RETROACTIVE, TIMESTAMP BY, OP BY, FROM, WITH or ';'"
+        )
+        if "source" not in clauses:
+            self.fail(_SOURCE)
+        return nodes.CreateRelation(this=name, columns=columns, **clauses)
+
+    def _columns(self) -> list[Node]:
         self.expect_token(TokenType.L_PAREN, "'(' and the columns")
         columns = [self._column_definition()]
         while self._match(TokenType.COMMA):
             columns.append(self._column_definition())
         self.expect_token(TokenType.R_PAREN, "',' or ')'")
-        if not self.accept("TIMESTAMP"):
-            self.fail("TIMESTAMP BY and the column that holds the time")
-        self.expect("BY")
-        clauses: dict[str, object] = {"timestamp": self.name("the column that holds the time")}
-        while not self.at(TokenType.SENTINEL):
-            self._stream_clause(clauses)
-        if "source" not in clauses:
-            self.fail("FROM and the source, such as FROM 'csv:packets.csv'")
-        return mark(nodes.CreateStream(this=name, columns=columns, **clauses), first, self._prev)
-
-    def _stream_clause(self, clauses: dict[str, object]) -> None:
-        keyword = self._curr
-        word = self.word()
-        if word in ("RETAIN", "LIFETIME", "MAX"):
-            self.not_yet("RETAIN" if word == "RETAIN" else "LIFETIME")
-        key = {"SLACK": "slack", "FROM": "source", "WITH": "options"}.get(word)
-        if key is None:
-            self.fail("SLACK, FROM, WITH or ';'")
-        if key in clauses:
-            self.fail("each clause once", message=f"a second {word}", token=keyword)
-        self._advance()
-        if key == "slack":
-            clauses[key] = self.duration("how late a row may come")
-        elif key == "source":
-            clauses[key] = self.string("the source as a string, such as 'csv:packets.csv'")
-        else:
-            clauses[key] = self._options()
+        return columns
 
     def _column_definition(self) -> Node:
         name = self.name("a column name")
         kind = self.type_name()
         return mark(exp.ColumnDef(this=name, kind=kind), name, kind)
+
+    def _clauses(
+        self, clauses: Clauses, known: dict[str, tuple[str, Callable[[CqlParser], object]]], expected: str
+    ) -> None:
+        """Clauses in any order, each once, up to the end of the statement."""
+        while not self.at(TokenType.SENTINEL):
+            keyword = self._curr
+            word = self.word()
+            if word not in known:
+                self.fail(expected)
+            key, read = known[word]
+            if key in clauses:
+                self.fail("each clause once", message=f"a second {word}", token=keyword)
+            self._advance()
+            clauses[key] = read(self)
+
+    def _name_list(self, what: str) -> list[exp.Identifier]:
+        self.expect_token(TokenType.L_PAREN, f"'(' and {what}")
+        names = [self.name(what)]
+        while self._match(TokenType.COMMA):
+            names.append(self.name(what))
+        self.expect_token(TokenType.R_PAREN, "',' or ')'")
+        return names
+
+    def _by(self, what: str) -> exp.Identifier:
+        self.expect("BY")
+        return self.name(what)
+
+    def _max_lifetime(self) -> Node:
+        self.expect("LIFETIME")
+        return self.duration("how long a row lives at most")
+
+    def _non_retroactive(self) -> bool:
+        self.expect("RETROACTIVE")
+        return True
+
+    def _source_address(self) -> Node:
+        return self.string("the source as a string, such as 'csv:packets.csv'")
 
     def _options(self) -> list[Node]:
         self.expect_token(TokenType.L_PAREN, "'('")
@@ -116,120 +155,143 @@ class CqlParser(ExpressionParser):
             self.fail("a string, a number, TRUE or FALSE", token=self._prev)
         return mark(nodes.Option(this=key, expression=value), key, value)
 
-    # ----------------------------------------------------------------- SELECT
+    # ------------------------------------------------ queries, archives, indexes
 
-    def _select(self) -> Node:
-        """A SELECT, bare or inside an output operator."""
-        first = self._curr
-        word = self.word()
-        if word == "WSTREAM":
-            self.not_yet("Wstream")
-        if word in _OUTPUT_OPERATORS:
-            self._advance()
-            if self.at(TokenType.DASH):
-                self.not_yet(f"{word.capitalize()}-restore", token=first)
-            self.expect_token(TokenType.L_PAREN, "'('")
-            select = self._select_core()
-            self.expect_token(TokenType.R_PAREN, "')'")
-            self._refuse_rest()
-            return mark(nodes.OutputClause(this=select, kind=word.lower()), first, self._prev)
-        if self.at(TokenType.L_PAREN):
-            self.not_yet("a SELECT in parentheses")
-        return self._select_core()
-
-    def _select_core(self) -> Node:
-        first = self._curr
-        if self.word() != "SELECT":
-            self.fail("SELECT")
-        self._advance()
-        distinct = mark(exp.Distinct(), self._prev) if self.accept("DISTINCT") else None
-        items = [self._item()]
-        while self._match(TokenType.COMMA):
-            items.append(self._item())
-        if not self.accept("FROM"):
-            self.fail("',' or FROM", hint="give a column a name with AS" if self.word() else None)
-        source = self._source()
-        select = exp.Select(distinct=distinct, expressions=items)
-        select.set("from_", mark(exp.From(this=source), source))
-        if self.accept("WHERE"):
-            select.set("where", exp.Where(this=self.expression_()))
-        if self.accept("GROUP"):
-            self.expect("BY")
-            keys = [self.expression_()]
-            while self._match(TokenType.COMMA):
-                keys.append(self.expression_())
-            select.set("group", exp.Group(expressions=keys))
-        if self.accept("HAVING"):
-            select.set("having", exp.Having(this=self.expression_()))
-        self._refuse_rest()
-        return mark(select, first, self._prev)
-
-    def _refuse_rest(self) -> None:
-        """What may follow a SELECT in the whole language."""
-        word = self.word()
-        if word in _SET_OPERATIONS:
-            self.not_yet(f"the set operation {word}")
-        if word == "ORDER":
-            self.not_yet("ORDER BY")
-        if word == "LIMIT":
-            self.not_yet("LIMIT")
-
-    def _item(self) -> Node:
-        if self._match(TokenType.STAR):
-            return mark(exp.Star(), self._prev)
-        value = self.expression_()
+    def _create_query(self) -> Node:
+        name = self.name("a name for the query")
+        sink = None
+        if self.accept("INTO"):
+            sink = self.string("the output as a string, such as 'jsonl:out.jsonl'")
         if not self.accept("AS"):
-            return value
-        alias = self.name("a name for the column")
-        return mark(exp.Alias(this=value, alias=alias), value, alias)
+            self.fail("INTO or AS" if sink is None else "AS")
+        query = self._whole_query()
+        return nodes.CreateQuery(this=name, sink=sink, expression=query, **self._query_clauses())
 
-    def _source(self) -> Node:
-        if self.at(TokenType.L_PAREN):
-            self.not_yet("a sub-query in FROM")
+    def _whole_query(self) -> Node:
+        if not self.starts_query():
+            self.fail("SELECT")
+        return self.subquery()
+
+    def _query_clauses(self) -> Clauses:
+        clauses: Clauses = {}
+        self._clauses(clauses, self._QUERY_CLAUSES, "WITH, ALLOW UNBOUNDED STATE or ';'")
+        return clauses
+
+    def _allow(self) -> bool:
+        self.expect("UNBOUNDED", "STATE")
+        return True
+
+    def _create_archive(self) -> Node:
+        name = self.name("a name for the archive")
+        self.expect("KEY")
+        key = self._name_list("the columns of the key")
+        technique = self._technique("a technique, such as REBUILD 4x4")
+        self._grid(technique)
+        self.expect("EVERY")
+        every = self.duration("how often the archive is brought up to date")
+        self.expect("INTO")
+        sink = self.string("the directory as a string, such as 'archive/pairs'")
+        self.expect("AS")
+        query = self._whole_query()
+        options = self._options() if self.accept("WITH") else None
+        return nodes.CreateArchive(
+            this=name,
+            key=key,
+            technique=technique,
+            every=every,
+            sink=sink,
+            expression=query,
+            options=options,
+        )
+
+    def _create_index(self) -> Node:
+        name = self.name("a name for the index")
+        self.expect("ON")
+        stream = self.name("the name of a stream")
+        self.expect_token(TokenType.L_PAREN, "'(' and a column")
+        column = self.name("a column")
+        self.expect_token(TokenType.R_PAREN, "')'")
+        technique = self._technique("a structure, such as T-INDEX")
+        options = self._options() if self.accept("WITH") else None
+        return nodes.CreateIndex(
+            this=name, stream=stream, column=column, technique=technique, options=options
+        )
+
+    def _technique(self, what: str) -> nodes.Technique:
+        """USING and a name, which may have a hyphen."""
+        self.expect("USING")
         first = self._curr
-        name = self.name("the name of a stream")
-        if not self.at(TokenType.L_BRACKET):
-            alias = self._alias()
-            if alias is not None and self.at(TokenType.L_BRACKET):
-                self.fail(
-                    "the window right after the name of the stream", hint="write stream [RANGE …] AS alias"
-                )
-            self.not_yet("a stream without a window", token=first, hint=_WINDOW_HINT)
-        window = self._window()
-        alias = self._alias()
-        end = window if alias is None else alias
-        if self.at(TokenType.COMMA) or self.word() in _JOINS:
-            self.not_yet("a join")
-        return mark(nodes.StreamReference(this=name, window=window, alias=alias), name, end)
+        name = self.name(what).name
+        if self._match(TokenType.DASH):
+            name += "-" + self.name(what).name
+        return mark(nodes.Technique(this=exp.Var(this=name.lower())), first, self._prev)
 
-    def _alias(self) -> exp.Identifier | None:
-        if self.accept("AS"):
-            return self.name("an alias")
-        if self.at(TokenType.IDENTIFIER):
-            return self.name("an alias")
-        word = self.word()
-        return self.name("an alias") if word and word.lower() not in RESERVED else None
-
-    def _window(self) -> Node:
-        first = self._curr
+    def _grid(self, technique: nodes.Technique) -> None:
+        """`4x4`: the partitions of generation and of expiration times."""
+        if not self.at(TokenType.NUMBER):
+            return
+        generations = self.count("how many partitions of generation times")
+        token = self._curr
+        letter, digits = self.word()[:1], self.word()[1:]
+        if letter != "X" or not ((digits.isascii() and digits.isdigit() and len(digits) < 10) or not digits):
+            self.fail("a grid, such as 4x4")
         self._advance()
-        word = self.word()
-        if word in ("ROWS", "NOW", "UNBOUNDED"):
-            self.not_yet(f"the window [{word}]" if word != "ROWS" else "a window of ROWS", hint=_WINDOW_HINT)
-        if word == "PARTITION":
-            self.not_yet("a window with PARTITION BY", hint=_WINDOW_HINT)
-        if not (self.accept("RANGE") or self.accept("WINDOW")):
-            self.fail("RANGE and a length of time, such as [RANGE 1 MIN SLIDE 10 SEC]")
-        length = self.duration("the length of the window")
-        self._refuse_window_clause()
-        if self.at(TokenType.R_BRACKET):
-            self.not_yet("a window without SLIDE", token=self._curr, hint=_WINDOW_HINT)
-        self.expect("SLIDE")
-        slide = self.duration("how far the window slides")
-        self._refuse_window_clause()
-        self.expect_token(TokenType.R_BRACKET, "']'")
-        return mark(nodes.WindowClause(range=length, slide=slide), first, self._prev)
+        if digits:
+            expirations = mark(exp.Literal.number(str(int(digits))), token)
+        else:
+            expirations = self.count("how many partitions of expiration times")
+        technique.set("generations", generations)
+        technique.set("expirations", expirations)
+        mark(technique, technique, self._prev)
 
-    def _refuse_window_clause(self) -> None:
-        if self.word() in ("OFFSET", "INTERNAL"):
-            self.not_yet(f"a window with {self.word()}")
+    # ---------------------------------------------------------------- EXPLAIN
+
+    def _explain(self) -> Node:
+        more = self._next.token_type is not TokenType.SENTINEL
+        analyze = more and self.accept("ANALYZE")
+        form = None
+        if self.word() == "FORMAT" and self.word(self._next):
+            self._advance()
+            if self.word() not in _FORMATS:
+                self.fail("TEXT, JSON or SVG")
+            form = self.word().lower()
+            self._advance()
+        if self.starts_query():
+            query = self.subquery()
+            return nodes.Explain(this=query, analyze=analyze, format=form, **self._query_clauses())
+        name = self.name("SELECT or the name of a query")
+        return nodes.Explain(this=name, analyze=analyze, format=form)
+
+    # ----------------------------------------------------------------- tables
+
+    _STREAM_CLAUSES: ClassVar[dict[str, tuple[str, Callable[[CqlParser], object]]]] = {
+        "SLACK": ("slack", lambda self: self.duration("how late a row may come")),
+        "RETAIN": ("retain", lambda self: self.duration("how long rows are kept")),
+        "LIFETIME": ("lifetime", lambda self: self._by("the column that holds the lifetime")),
+        "MAX": ("max_lifetime", _max_lifetime),
+        "FROM": ("source", _source_address),
+        "WITH": ("options", _options),
+    }
+    _RELATION_CLAUSES: ClassVar[dict[str, tuple[str, Callable[[CqlParser], object]]]] = {
+        "KEY": ("key", lambda self: self._name_list("the columns of the key")),
+        "NON": ("non_retroactive", _non_retroactive),
+        "TIMESTAMP": ("timestamp", lambda self: self._by("the column that holds the time")),
+        "OP": ("operation", lambda self: self._by("the column that says insert, update or delete")),
+        "FROM": ("source", _source_address),
+        "WITH": ("options", _options),
+    }
+    _QUERY_CLAUSES: ClassVar[dict[str, tuple[str, Callable[[CqlParser], object]]]] = {
+        "WITH": ("options", _options),
+        "ALLOW": ("allow_unbounded", _allow),
+    }
+    _CREATE: ClassVar[dict[str, Callable[[CqlParser], Node]]] = {
+        "STREAM": _create_stream,
+        "RELATION": _create_relation,
+        "QUERY": _create_query,
+        "ARCHIVE": _create_archive,
+        "INDEX": _create_index,
+    }
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"

@@ -19,7 +19,6 @@ from sash.errors import BindError, InternalError, NotYet, Place, UnknownName
 from sash.lang import nodes, operands
 from sash.lang.functions import (
     AGGREGATES,
-    AGGREGATES_NOT_YET,
     EXTRACT_PARTS,
     FUNCTIONS,
     divide,
@@ -27,6 +26,7 @@ from sash.lang.functions import (
     function_names,
     negate,
     remainder,
+    shift,
 )
 from sash.lang.generator import SYMBOLS
 from sash.lang.operands import Operand
@@ -69,6 +69,10 @@ def bind(node: exp.Expression, scope: Scope) -> Operand:
         chain.append(node)
         node = node.this
         known = scope.whole(node)
+    if known is None and chain and isinstance(node, nodes.Duration) and isinstance(chain[-1], exp.Add):
+        microseconds = node.microseconds
+        node = chain.pop()
+        known = shift("+", exp.Add, bind(node.expression, scope), microseconds)
     left = _at(_bind_one(node, scope) if known is None else known, node, scope)
     for operator in reversed(chain):
         left = _at(_bind_binary(operator, left, scope), operator, scope)
@@ -87,6 +91,8 @@ def _at(operand: Operand, node: exp.Expression, scope: Scope) -> Operand:
 
 def _bind_binary(node: exp.Expression, left: Operand, scope: Scope) -> Operand:
     symbol = SYMBOLS[type(node)]
+    if isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, nodes.Duration):
+        return shift(symbol, type(node), left, node.expression.microseconds)
     if isinstance(node, exp.Is):
         if isinstance(node.expression, exp.Boolean):
             left = operands.need(left, Type.BOOLEAN, f"IS {str(node.expression.this).upper()}")
@@ -152,6 +158,27 @@ def _bind_one(node: exp.Expression, scope: Scope) -> Operand:
             raise BindError(
                 "'*' is not a value", place=nodes.place_of(node, scope.text), hint="only COUNT takes '*'"
             )
+        case nodes.Duration():
+            raise BindError(
+                "an interval is not a value",
+                place=nodes.place_of(node, scope.text),
+                hint="an interval is added to a timestamp or taken from one: at + INTERVAL '1' HOUR",
+            )
+        case exp.Exists():
+            raise _misplaced("EXISTS", node, scope)
+        case nodes.OutputCall():
+            raise BindError(
+                f"{node.args['kind'].capitalize()} cannot stand inside an expression",
+                place=nodes.place_of(node, scope.text),
+                hint="write it around the whole select list; only Wstream may stand in an aggregate, as in "
+                "SELECT SUM(Wstream(SUM(a))[ROWS 10]) FROM …",
+            )
+        case exp.Distinct():
+            raise BindError(
+                "DISTINCT is for arguments of aggregates",
+                place=nodes.place_of(node, scope.text),
+                hint="COUNT(DISTINCT x) counts different values",
+            )
     raise InternalError(f"no rule binds {type(node).__name__}", place=nodes.place_of(node, scope.text))
 
 
@@ -167,7 +194,18 @@ def _literal(node: exp.Literal, scope: Scope, sign: int = 1) -> Operand:
     return operands.double(sign * float(written), place)
 
 
+def _misplaced(what: str, node: exp.Expression, scope: Scope) -> BindError:
+    return BindError(
+        f"{what} with a sub-query cannot stand here",
+        place=nodes.place_of(node, scope.text),
+        expected=f"{what} as a condition of its own in WHERE, joined to others by AND",
+        hint="a query with OR can be written as a UNION of two",
+    )
+
+
 def _in(node: exp.In, scope: Scope) -> Operand:
+    if node.args.get("query") is not None:
+        raise _misplaced("IN", node, scope)
     members = [bind(node.this, scope), *(bind(value, scope) for value in node.expressions)]
     _, (left, *values) = operands.unify(members, "IN")
     tree = exp.In(this=operands.wrapped(left), expressions=[value.tree for value in values])
@@ -255,8 +293,6 @@ def _call(node: exp.Anonymous, scope: Scope) -> Operand:
     place = name_place(node, scope.text)
     if name in AGGREGATES:
         return scope.aggregate(node)
-    if name in AGGREGATES_NOT_YET:
-        raise NotYet(f"the aggregate {name} cannot be run yet", place=place)
     function = FUNCTIONS.get(name)
     if function is None:
         raise UnknownName("function", name.lower(), function_names(), place=place)

@@ -1,4 +1,4 @@
-"""SELECT to `BoundSelect`: the window, the row filter, keys, aggregates and outputs.
+"""A SELECT without ORDER BY: rows, groups, the select list, DISTINCT.
 
 Invariant: nothing in the result depends on spelling. Names, qualifiers, aliases, ordinals and repeated
 expressions are resolved, and equal aggregates and keys are there once.
@@ -7,31 +7,23 @@ expressions are resolved, and equal aggregates and keys are there once.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sash.errors import BindError, DuplicateName, NotYet, UnknownName
-from sash.lang import intervals, nodes, operands
-from sash.lang.bound import (
-    AggregateFunction,
-    BoundSelect,
-    Named,
-    OutputOperator,
-    Scalar,
-    StreamDefinition,
-    Window,
-)
+from sash.errors import BindError, DuplicateName
+from sash.lang import algebra, nodes, operands
+from sash.lang.aggregates import has_aggregate
+from sash.lang.context import Context, Naming
+from sash.lang.growth import grows, has_endless_groups, is_internal
 from sash.lang.operands import Operand
 from sash.lang.parse import unparse
 from sash.lang.scalars import bind, bind_condition
-from sash.lang.scopes import GroupScope, RowScope
+from sash.lang.scopes import FromScope, GroupScope
+from sash.lang.subqueries import bind_rows, refused_internal
+from sash.lang.values import Named, Scalar
 
-# Microseconds stay exact in a double, which sinks and notebooks may use.
-MAX_WINDOW = 2**53
-RESERVED_OUTPUT = "ts"
-RESERVED_IN_VIEW = "op"
 _MAX_MADE_NAME = 40
 
 
@@ -44,120 +36,107 @@ class _Item:
     named_by: exp.Expression
 
 
-def bind_select(node: exp.Expression, streams: Mapping[str, StreamDefinition], text: str) -> BoundSelect:
-    """Bind a SELECT, bare or in an output operator; `text` is the whole program."""
-    try:
-        return _bind_select(node, streams, text)
-    except RecursionError:
+@dataclass(frozen=True, slots=True)
+class Block:
+    """`selected` gives the fields by the expressions that they were selected with."""
+
+    node: algebra.Node
+    names: tuple[str, ...]
+    selected: Mapping[exp.Expression, algebra.Field]
+
+
+def bind_block(select: exp.Select, ctx: Context, naming: Naming) -> Block:
+    rows = bind_rows(select, ctx)
+    if rows.correlations:
         raise BindError(
-            "a query that is nested too deeply", place=nodes.place_of(node, text), hint="split it into two"
-        ) from None
-
-
-def _bind_select(node: exp.Expression, streams: Mapping[str, StreamDefinition], text: str) -> BoundSelect:
-    operator = OutputOperator.VIEW
-    if isinstance(node, nodes.OutputClause):
-        operator = OutputOperator(node.args["kind"])
-        node = node.this
-    source = node.args["from_"].this
-    stream = _stream(source, streams, text)
-    window = _window(source.args["window"], stream, text)
-    alias = source.args.get("alias")
-    row = RowScope(text, stream.name, None if alias is None else alias.name, stream.schema, "SELECT")
-    where_node = node.args.get("where")
-    where = None
-    if where_node is not None:
-        bound = bind_condition(where_node.this, row.within("WHERE"), "WHERE")
-        where = operands.to_scalar(bound, nodes.source_of(where_node.this, text))
-
-    items = _items(node, stream)
-    names = _names(items, operator, text)
-    group = node.args.get("group")
-    having_node = node.args.get("having")
-    distinct = node.args.get("distinct") is not None
-    is_grouped = group is not None or any(_has_aggregate(item.node) for item in items)
-    having: Scalar | None = None
-    if is_grouped:
-        if distinct:
-            place = nodes.place_of(node.args["distinct"], text)
-            raise NotYet("SELECT DISTINCT of groups cannot be run yet", place=place)
-        keys = _group_keys(group, items, row)
-        scope = GroupScope(row, keys)
-        bound_items = [operands.typed(bind(item.node, scope), "SELECT") for item in items]
-        if having_node is not None:
-            scope.aliases = dict(zip(names, bound_items, strict=True))
-            bound = bind_condition(having_node.this, scope, "HAVING")
-            having = operands.to_scalar(bound, nodes.source_of(having_node.this, text))
-        key_scalars = tuple(scalar for _, scalar in keys)
-        aggregates = tuple(scope.aggregates)
-    else:
-        if having_node is not None:
-            _refuse_having(having_node, text)
-        key_scalars, bound_items = _plain_keys(items, row)
-        aggregates = ()
-    outputs = tuple(
-        Named(name, operands.to_scalar(bound, nodes.source_of(item.node, text)))
-        for name, item, bound in zip(names, items, bound_items, strict=True)
-    )
-    return BoundSelect(
-        stream=stream.name,
-        window=window,
-        where=where,
-        is_grouped=is_grouped,
-        distinct=distinct,
-        keys=key_scalars,
-        aggregates=aggregates,
-        having=having,
-        outputs=outputs,
-        operator=operator,
-    )
-
-
-# ---------------------------------------------------------------------- FROM
-
-
-def _stream(source: exp.Expression, streams: Mapping[str, StreamDefinition], text: str) -> StreamDefinition:
-    stream = streams.get(source.this.name)
-    if stream is None:
-        raise UnknownName("stream", source.this.name, streams, place=nodes.place_of(source.this, text))
-    return stream
-
-
-def _window(clause: exp.Expression, stream: StreamDefinition, text: str) -> Window:
-    lengths: dict[str, int] = {}
-    for key in ("range", "slide"):
-        duration = clause.args[key]
-        length = duration.microseconds
-        if not 0 < length < MAX_WINDOW:
-            raise BindError(
-                f"{key.upper()} must be longer than nothing and shorter than 2^53 microseconds",
-                place=nodes.place_of(duration, text),
-                got=intervals.write(length),
-            )
-        lengths[key] = length
-    if lengths["slide"] % stream.unit:
-        unit = intervals.write(stream.unit)
-        raise BindError(
-            f"SLIDE must be a multiple of {unit}, the unit of the timestamps of '{stream.name}'",
-            place=nodes.place_of(clause.args["slide"], text),
-            expected=f"a multiple of {unit}",
-            got=intervals.write(lengths["slide"]),
-            hint="a finer unit is set with WITH (unit = 'ms') or 'us' if the timestamps count in it",
+            "a correlated sub-query that is more than a plain SELECT",
+            place=ctx.place(select),
+            expected="SELECT … FROM … WHERE, without aggregates, GROUP BY, LIMIT and set operations",
+            hint="write the query as a join",
+            id="correlation",
         )
-    return Window(**lengths)
+    items = _items(select, rows.scope)
+    names = _names(items, ctx)
+    group = select.args.get("group")
+    having = select.args.get("having")
+    node = rows.node
+    if group is not None or any(has_aggregate(item.node) for item in items):
+        keys = _group_keys(group, items, rows.scope)
+        scope = GroupScope(rows.scope, keys)
+        bound = [operands.typed(bind(item.node, scope), "SELECT") for item in items]
+        predicate = None
+        if having is not None:
+            scope.aliases = dict(zip(names, bound, strict=True))
+            condition = bind_condition(having.this, scope, "HAVING")
+            predicate = operands.to_scalar(condition, nodes.source_of(having.this, ctx.text))
+        aggregate = algebra.Aggregate(node, tuple(key for _, key in keys), tuple(scope.aggregates))
+        _refuse_growing_groups(aggregate, group, select, ctx)
+        node = aggregate if predicate is None else algebra.Select(aggregate, predicate)
+    else:
+        if having is not None:
+            _refuse_having(having, ctx)
+        bound = [operands.typed(bind(item.node, rows.scope), "SELECT") for item in items]
+    outputs = tuple(
+        Named(name, operands.to_scalar(operand, nodes.source_of(item.node, ctx.text)))
+        for name, item, operand in zip(naming(names), items, bound, strict=True)
+    )
+    node = algebra.Project(node, outputs)
+    fields = node.fields
+    distinct = select.args.get("distinct")
+    if distinct is not None:
+        node = bind_distinct(node, "SELECT DISTINCT", distinct, ctx)
+    selected = {item.node: field for item, field in zip(items, fields, strict=True)}
+    return Block(node, tuple(names), selected)
+
+
+def bind_distinct(node: algebra.Node, what: str, at: exp.Expression | None, ctx: Context) -> algebra.Distinct:
+    if is_internal(node):
+        raise refused_internal(what, at, ctx)
+    if grows(node):
+        ctx.refuse_growth(f"{what} over a whole stream", ctx.place(at))
+    return algebra.Distinct(node)
+
+
+def _refuse_growing_groups(
+    aggregate: algebra.Aggregate, group: exp.Expression | None, select: exp.Select, ctx: Context
+) -> None:
+    if not grows(aggregate.input):
+        return
+    if has_endless_groups(aggregate) and group is not None:
+        ctx.refuse_growth("GROUP BY over a whole stream", ctx.place(group.expressions[0]))
+    for call in aggregate.calls:
+        if not call.has_bounded_state:
+            name = f"{call.function.value}{'(DISTINCT …)' if call.is_distinct else ''}"
+            form = "APPROX_COUNT_DISTINCT" if call.is_distinct else "APPROX_QUANTILE or APPROX_TOP"
+            hint = f"{form} fits constant memory"
+            ctx.refuse_growth(f"{name} over a whole stream", ctx.place(select.args["from_"].this), hint)
+
+
+def _refuse_having(having: exp.Expression, ctx: Context) -> None:
+    if has_aggregate(having):
+        message = "HAVING with an aggregate in a select that groups nothing"
+        hint = "add GROUP BY, or select an aggregate"
+    else:
+        message = "HAVING without GROUP BY or an aggregate"
+        hint = "use WHERE to filter rows"
+    raise BindError(message, place=ctx.place(having.this), hint=hint)
 
 
 # --------------------------------------------------------------- select list
 
 
-def _items(node: exp.Expression, stream: StreamDefinition) -> list[_Item]:
+def _items(select: exp.Select, scope: FromScope) -> list[_Item]:
     items: list[_Item] = []
-    for selected in node.expressions:
-        if isinstance(selected, exp.Star):
-            items += (_starred(name, selected) for name in stream.schema.names)
-        elif isinstance(selected, exp.Alias):
+    taken: set[str] = set()
+    for selected in select.expressions:
+        if isinstance(selected, exp.Alias):
             alias = selected.args["alias"]
             items.append(_Item(selected.this, alias.name, alias))
+        elif isinstance(selected, exp.Star):
+            items += _starred(selected, range(len(scope.sources)), scope, taken)
+        elif isinstance(selected, exp.Column) and isinstance(selected.this, exp.Star):
+            source = scope.one(selected.args["table"])
+            items += _starred(selected, [scope.sources.index(source)], scope, taken)
         elif isinstance(selected, exp.Column):
             items.append(_Item(selected, selected.name, selected.this))
         else:
@@ -165,23 +144,32 @@ def _items(node: exp.Expression, stream: StreamDefinition) -> list[_Item]:
     return items
 
 
-def _starred(name: str, star: exp.Expression) -> _Item:
-    identifier = nodes.mark(exp.Identifier(this=name, quoted=True), star)
-    column = nodes.mark(exp.Column(this=identifier), star)
-    return _Item(column, name, star)
+def _starred(
+    star: exp.Expression, positions: Sequence[int], scope: FromScope, taken: set[str]
+) -> list[_Item]:
+    """The columns that '*' stands for. A second one of a name gets that of its source before its own."""
+    items: list[_Item] = []
+    for position in positions:
+        source = scope.sources[position]
+        for name in source.columns:
+            identifier = nodes.mark(exp.Identifier(this=name, quoted=True), star)
+            column = nodes.mark(exp.Column(this=identifier), star)
+            column.meta["source"] = position
+            shown = f"{source.alias or source.name or 'q'}_{name}" if name.casefold() in taken else name
+            taken.add(shown.casefold())
+            items.append(_Item(column, shown, star))
+    return items
 
 
-def _names(items: list[_Item], operator: OutputOperator, text: str) -> list[str]:
+def _names(items: list[_Item], ctx: Context) -> list[str]:
     """Output names: given ones must be free, made ones step aside. Case alone sets no two names apart."""
-    reserved = {RESERVED_OUTPUT: "the instant of the answer"}
-    if operator is OutputOperator.VIEW:
-        reserved[RESERVED_IN_VIEW] = "the kind of change, '+' or '-'"
+    reserved = dict(ctx.reserved)
     taken: set[str] = set()
     for item in items:
         if item.alias is None:
             continue
         folded = item.alias.casefold()
-        place = nodes.place_of(item.named_by, text)
+        place = ctx.place(item.named_by)
         if folded in reserved:
             starred = isinstance(item.named_by, exp.Star)
             raise DuplicateName(
@@ -201,7 +189,7 @@ def _names(items: list[_Item], operator: OutputOperator, text: str) -> list[str]
     for item in items:
         name = item.alias
         if name is None:
-            made = _made_name(item.node)
+            made = made_name(item.node)
             name, count = made, 1
             while name in taken:
                 count += 1
@@ -211,7 +199,7 @@ def _names(items: list[_Item], operator: OutputOperator, text: str) -> list[str]
     return names
 
 
-def _made_name(node: exp.Expression) -> str:
+def made_name(node: exp.Expression) -> str:
     """The words of the expression: SUM(p.length) → sum_length, length + 8 → length_8."""
     plain = node.copy()
     for column in plain.find_all(exp.Column):
@@ -220,50 +208,26 @@ def _made_name(node: exp.Expression) -> str:
     return name if name and not name[0].isdigit() else f"column_{name}".rstrip("_")
 
 
-def _has_aggregate(node: exp.Expression) -> bool:
-    return any(call.this in AggregateFunction.__members__ for call in node.find_all(exp.Anonymous))
-
-
 # ---------------------------------------------------------------- keys
 
 
-def _plain_keys(items: list[_Item], row: RowScope) -> tuple[tuple[Scalar, ...], list[Operand]]:
-    """Where nothing is grouped: the selected expressions, each once, and the outputs as columns of them."""
-    keys: dict[Scalar, int] = {}
-    outputs: list[Operand] = []
-    for item in items:
-        operand = operands.typed(bind(item.node, row), "SELECT")
-        scalar = operands.to_scalar(operand, nodes.source_of(item.node, row.text))
-        index = keys.setdefault(scalar, len(keys))
-        outputs.append(operands.column(f"k{index}", scalar.type, operand.place))
-    return tuple(keys), outputs
-
-
 def _group_keys(
-    group: exp.Expression | None, items: list[_Item], row: RowScope
+    group: exp.Expression | None, items: list[_Item], row: FromScope
 ) -> list[tuple[exp.Expression, Scalar]]:
     keys: dict[exp.Expression, Scalar] = {}
     scope = row.within("GROUP BY")
     for node in () if group is None else group.expressions:
         meant = _meant(node, items, row)
-        operand = operands.typed(bind(meant, scope), "GROUP BY")
+        operand: Operand = operands.typed(bind(meant, scope), "GROUP BY")
         if operand.tree not in keys:
             keys[operand.tree] = operands.to_scalar(operand, nodes.source_of(meant, row.text))
     return list(keys.items())
 
 
-def _meant(node: exp.Expression, items: list[_Item], row: RowScope) -> exp.Expression:
-    """What an ordinal or an output name in GROUP BY stands for; a column of the stream comes first."""
+def _meant(node: exp.Expression, items: list[_Item], row: FromScope) -> exp.Expression:
+    """What an ordinal or an output name in GROUP BY stands for; a column of FROM comes first."""
     if isinstance(node, exp.Literal) and not node.is_string:
-        position = int(node.this) if node.this.isdigit() and len(node.this) < 6 else 0
-        if not 1 <= position <= len(items):
-            raise BindError(
-                f"GROUP BY {node.this} is not the position of a selected column",
-                place=nodes.place_of(node, row.text),
-                expected=f"1 to {len(items)}",
-                got=str(node.this)[:20],
-            )
-        return items[position - 1].node
+        return items[position_of(node, len(items), "GROUP BY", row.text) - 1].node
     if isinstance(node, exp.Column) and node.args.get("table") is None and not row.has(node.name):
         for item in items:
             if item.alias == node.name and item.node is not node:
@@ -271,11 +235,14 @@ def _meant(node: exp.Expression, items: list[_Item], row: RowScope) -> exp.Expre
     return node
 
 
-def _refuse_having(having: exp.Expression, text: str) -> None:
-    if _has_aggregate(having):
-        message = "HAVING with an aggregate in a select that groups nothing"
-        hint = "add GROUP BY, or select an aggregate"
-    else:
-        message = "HAVING without GROUP BY or an aggregate"
-        hint = "use WHERE to filter rows"
-    raise BindError(message, place=nodes.place_of(having.this, text), hint=hint)
+def position_of(node: exp.Literal, count: int, clause: str, text: str) -> int:
+    """The position that an ordinal means, from 1."""
+    position = int(node.this) if node.this.isdigit() and len(node.this) < 6 else 0
+    if not 1 <= position <= count:
+        raise BindError(
+            f"{clause} {str(node.this)[:20]} is not the position of a selected column",
+            place=nodes.place_of(node, text),
+            expected=f"1 to {count}",
+            got=str(node.this)[:20],
+        )
+    return position

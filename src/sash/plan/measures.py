@@ -17,6 +17,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from sash.errors import InternalError
 from sash.lang.bound import AggregateCall, AggregateFunction, Scalar
 from sash.lang.types import Type
 
@@ -79,3 +80,5 @@ def measures_of(call: AggregateCall) -> tuple[Measure, ...]:
             return (ROWS, nulls, Measure(MeasureKind.MIN, call.argument))
         case AggregateFunction.MAX:
             return (ROWS, nulls, Measure(MeasureKind.MAX, call.argument))
+        case _:
+            raise InternalError(f"{call.function.value} is not made of measures")

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sash.lang.bound import QueryDefinition, Scalar, StreamDefinition, Window
+from sash.lang.bound import BoundSelect, QueryDefinition, Scalar, StreamDefinition, Window
+from sash.lang.periodic import not_yet
 from sash.plan.measures import ROWS, Measure, measures_of
 from sash.plan.panes import Panes
 
@@ -52,8 +53,12 @@ class PeriodicQuery:
         return self.definition.name
 
     @property
+    def select(self) -> BoundSelect:
+        return select_of(self.definition)
+
+    @property
     def window(self) -> Window:
-        return self.definition.select.window
+        return self.select.window
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +79,18 @@ class PeriodicPlan:
         return tuple(query for query in self.queries if query.synopsis == synopsis)
 
 
+def select_of(query: QueryDefinition) -> BoundSelect:
+    """The query as the periodic runtime takes it; NotYet, with the construct, if that does not execute it."""
+    if query.select is None:
+        raise not_yet(query.plan, query.place)
+    return query.select
+
+
 def plan_periodic(streams: Iterable[StreamDefinition], queries: Iterable[QueryDefinition]) -> PeriodicPlan:
     definitions = tuple(queries)
     groupings: dict[object, list[QueryDefinition]] = {}
     for query in definitions:
-        select = query.select
+        select = select_of(query)
         groupings.setdefault((select.stream, select.where, select.keys), []).append(query)
     synopses: list[SynopsisSpec] = []
     planned: dict[str, PeriodicQuery] = {}
@@ -93,23 +105,23 @@ def plan_periodic(streams: Iterable[StreamDefinition], queries: Iterable[QueryDe
 def _share_panes(queries: list[QueryDefinition]) -> list[tuple[Panes, list[QueryDefinition]]]:
     """Queries gathered greedily, coarse slides first, as long as their common panes are few enough."""
     shares: list[tuple[Panes, list[QueryDefinition]]] = []
-    for query in sorted(queries, key=lambda query: -query.select.window.slide):
+    for query in sorted(queries, key=lambda query: -select_of(query).window.slide):
         for position, (_, members) in enumerate(shares):
-            common = Panes.covering(member.select.window for member in (*members, query))
+            common = Panes.covering(select_of(member).window for member in (*members, query))
             if common is not None:
                 shares[position] = (common, [*members, query])
                 break
         else:
-            own = Panes.covering((query.select.window,))
+            own = Panes.covering((select_of(query).window,))
             assert own is not None, "one window has at most two edges a slide"
             shares.append((own, [query]))
     return shares
 
 
 def _synopsis(name: str, panes: Panes, queries: list[QueryDefinition]) -> SynopsisSpec:
-    first = queries[0].select
+    first = select_of(queries[0])
     measures = dict.fromkeys(
-        measure for query in queries for call in query.select.aggregates for measure in measures_of(call)
+        measure for query in queries for call in select_of(query).aggregates for measure in measures_of(call)
     )
     measures.pop(ROWS, None)
     return SynopsisSpec(
@@ -119,5 +131,5 @@ def _synopsis(name: str, panes: Panes, queries: list[QueryDefinition]) -> Synops
         first.keys,
         panes,
         (ROWS, *measures),
-        max(query.select.window.range for query in queries),
+        max(select_of(query).window.range for query in queries),
     )

@@ -266,7 +266,7 @@ def _last_edge(spec: SynopsisSpec, table: pa.Table) -> int:
 def fingerprint(plan: PeriodicPlan) -> str:
     """A digest of what the streams, synopses and queries are; spelling and comments do not matter."""
     streams = [(s.name, s.schema, s.timestamp, s.unit, s.slack, s.source, s.options) for s in plan.streams]
-    queries = [(q.name, q.definition.sink, q.definition.select) for q in plan.queries]
+    queries = [(q.name, q.definition.sink, q.select) for q in plan.queries]
     synopses = [
         (s.name, s.panes, [(m.kind, m.argument and m.argument.sql) for m in s.measures])
         for s in plan.synopses

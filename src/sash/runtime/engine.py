@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sash.errors import InternalError, SinkError
 from sash.lang.bound import QueryDefinition, StreamDefinition
-from sash.plan.periodic import PeriodicPlan, plan_periodic
+from sash.plan.periodic import PeriodicPlan, plan_periodic, select_of
 from sash.runtime.aside import Aside
 from sash.runtime.checkpoint import Checkpoint, Manifest
 from sash.runtime.feed import Entry, Feeder
@@ -62,7 +62,7 @@ class Engine:
         *,
         overlap: bool = False,
     ) -> None:
-        used = {query.select.stream for query in queries}
+        used = {select_of(query).stream for query in queries}
         self.plan: PeriodicPlan = plan_periodic([s for s in streams if s.name in used], queries)
         self.options = options
         self._sources = self._open_sources()
@@ -104,7 +104,7 @@ class Engine:
         taken: dict[str, str] = {}
         for query in self.plan.queries:
             definition = query.definition
-            schema = answer_schema(definition.select, self.plan.stream(definition.select.stream))
+            schema = answer_schema(query.select, self.plan.stream(query.select.stream))
             sink = open_sink(definition.sink, schema, self.options.base_dir)
             sink.check()
             sink.durable = self.options.checkpoint is not None

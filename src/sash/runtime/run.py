@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from sash.errors import UserError
+from sash.errors import NotYet, UserError
 from sash.lang import Program
 from sash.runtime.engine import DEFAULT_BATCH_ROWS, Options
 from sash.runtime.report import Monitor, Silent, Summary
@@ -31,6 +31,7 @@ def run_program(
         raise UserError(
             "there is no query to run", hint="add a CREATE QUERY … INTO … AS SELECT …;", id="no-query"
         )
+    _refuse_what_cannot_run(program)
     options = Options(
         base_dir=base_dir,
         checkpoint=checkpoint,
@@ -49,3 +50,27 @@ def run_program(
     from sash.runtime.spark.pipeline import run_spark
 
     return run_spark(program.streams, program.queries, options, stop)
+
+
+def _refuse_what_cannot_run(program: Program) -> None:
+    """Statements that are understood and that a run would otherwise pass over in silence."""
+    for construct, found in (
+        ("a one-time query", program.one_time),
+        ("SHOW", program.shows),
+        ("CREATE ARCHIVE", program.archives),
+        ("CREATE INDEX", program.indexes),
+        ("RETAIN", [stream for stream in program.streams if stream.retain is not None]),
+        ("LIFETIME BY", [stream for stream in program.streams if stream.lifetime is not None]),
+    ):
+        if found:
+            raise NotYet(
+                f"{construct} cannot be run yet", hint="sash check and sash explain take the whole language"
+            )
+    for query in program.queries:
+        if not query.sink:
+            raise UserError(
+                f"query {query.name} has no output",
+                place=query.place,
+                hint="write CREATE QUERY name INTO 'jsonl:out.jsonl' AS …",
+                id="no-sink",
+            )

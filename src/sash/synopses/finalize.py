@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sash.errors import DataError
+from sash.errors import DataError, InternalError
 from sash.lang.bound import AggregateCall, AggregateFunction
 from sash.lang.types import Type
 from sash.plan.measures import MeasureKind
@@ -97,6 +97,8 @@ def finalize(
             if call.type is Type.DOUBLE:
                 return Values(call.type, ordinal_to_double(ordinals).view(np.int64), valid)
             return Values(call.type, ordinals, valid, words.get(column))
+        case _:
+            raise InternalError(f"{call.function.value} is not made of measures")
 
 
 def _sum(

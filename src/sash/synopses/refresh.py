@@ -47,7 +47,7 @@ class Refresher:
         self._synopsis = synopsis
         self.window = window
         self._stream = stream
-        self._whole = [q for q in queries if q.definition.select.operator is OutputOperator.RSTREAM]
+        self._whole = [q for q in queries if q.select.operator is OutputOperator.RSTREAM]
         self._changing = [q for q in queries if q not in self._whole]
         # Without GROUP BY keys an aggregate has one row even over an empty window.
         self._is_global = not synopsis.spec.keys
@@ -162,7 +162,7 @@ class Refresher:
         if self._wholes.rows:
             states = _States(self._synopsis, self._wholes, None, self._is_global)
             for query in self._whole:
-                answers[query.name] = self._rstream(query.definition.select, states)
+                answers[query.name] = self._rstream(query.select, states)
             self._wholes = _Stack()
         if self._changes.rows:
             size = self._synopsis.groups.size
@@ -175,7 +175,7 @@ class Refresher:
                 )
             states = _States(self._synopsis, self._changes, self._before, self._is_global, self._has_answered)
             for query in self._changing:
-                answers[query.name] = self._differences(query.definition.select, states)
+                answers[query.name] = self._differences(query.select, states)
             states.remember(self._before)
             self._has_answered = True
             self._changes = _Stack()

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sash.lang import Program, bind_program
+from sash.plan.periodic import select_of
 from sash.runtime.report import BatchReport, StreamCounts, Summary
 from sash.runtime.run import run_program
 from sash.synopses.refresh import answer_schema
@@ -59,10 +60,10 @@ class Outcome:
     def answers(self, query: str) -> Answers:
         """The answers of a query as its sink holds them, per (instant, op)."""
         definition = next(q for q in self.program.queries if q.name == query)
-        stream = next(s for s in self.program.streams if s.name == definition.select.stream)
-        schema = answer_schema(definition.select, stream)
+        stream = next(s for s in self.program.streams if s.name == select_of(definition).stream)
+        schema = answer_schema(select_of(definition), stream)
         table = read_answers(definition.sink, schema, self.directory)
-        return received(definition.select, stream, [table])
+        return received(select_of(definition), stream, [table])
 
     def output(self, query: str) -> list[str]:
         """The lines of a text sink, those of one instant sorted: what two equal runs have in common."""
@@ -144,14 +145,14 @@ class Scenario:
         program = bind_program(self.text)
         definitions = {stream.name: stream for stream in program.streams}
         arrived = {stream.name: stream.arrived() for stream in self.streams}
-        used = {query.select.stream for query in program.queries}
+        used = {select_of(query).stream for query in program.queries}
         newest = [
             max(kept.ts) for name in used if (kept := arrived[name].in_time(definitions[name].slack)).ts
         ]
         end = max(newest, default=0)
         return {
             query.name: expected(
-                query.select, definitions[query.select.stream], arrived[query.select.stream], end
+                select_of(query), definitions[select_of(query).stream], arrived[select_of(query).stream], end
             )
             for query in program.queries
         }
@@ -160,7 +161,7 @@ class Scenario:
         """How many rows of each stream that a query reads are accepted, late and rejected."""
         program = bind_program(self.text)
         slacks = {stream.name: stream.slack for stream in program.streams}
-        used = {query.select.stream for query in program.queries}
+        used = {select_of(query).stream for query in program.queries}
         counts = {}
         for stream in self.streams:
             if stream.name in used:

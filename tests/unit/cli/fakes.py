@@ -7,17 +7,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from sash.lang.bound import (
-    AggregateCall,
-    AggregateFunction,
-    BoundSelect,
-    Named,
-    OutputOperator,
-    QueryDefinition,
-    Scalar,
-    StreamDefinition,
-    Window,
-)
+from sash.lang import bind_program
+from sash.lang.bound import QueryDefinition, StreamDefinition
 from sash.lang.types import Column, Schema, Type
 from sash.runtime.report import Summary
 
@@ -30,35 +21,20 @@ def make_stream(name: str = "packets", *, time: Type = Type.TIMESTAMP, unit: int
 
 
 def make_query(name: str = "heavy", sink: str = "jsonl:heavy.jsonl") -> QueryDefinition:
-    """SELECT src, SUM(length) AS bytes FROM packets [RANGE 60 SEC SLIDE 10 SEC] GROUP BY src"""
-    return QueryDefinition(
-        name,
-        sink,
-        BoundSelect(
-            stream="packets",
-            window=Window(60 * SECOND, 10 * SECOND),
-            where=None,
-            is_grouped=True,
-            distinct=False,
-            keys=(Scalar("src", Type.STRING, ("src",), "src"),),
-            aggregates=(
-                AggregateCall(
-                    AggregateFunction.SUM, Scalar("length", Type.BIGINT, ("length",), "length"), Type.BIGINT
-                ),
-            ),
-            having=None,
-            outputs=(
-                Named("src", Scalar("k0", Type.STRING, ("k0",), "k0")),
-                Named("bytes", Scalar("a0", Type.BIGINT, ("a0",), "a0")),
-            ),
-            operator=OutputOperator.RSTREAM,
-        ),
-    )
+    text = f"""
+        CREATE STREAM packets (ts TIMESTAMP, src STRING, length BIGINT)
+          TIMESTAMP BY ts SLACK 2 SEC FROM 'generator:packets';
+        CREATE QUERY {name} INTO '{sink}' AS
+          Rstream(SELECT src, SUM(length) AS bytes FROM packets [RANGE 60 SEC SLIDE 10 SEC] GROUP BY src);
+    """
+    return bind_program(text).queries[0]
 
 
 def make_program(*queries: QueryDefinition, streams: tuple[StreamDefinition, ...] | None = None) -> Any:
     return SimpleNamespace(
-        streams=streams if streams is not None else (make_stream(),), queries=queries or (make_query(),)
+        streams=streams if streams is not None else (make_stream(),),
+        relations=(),
+        queries=queries or (make_query(),),
     )
 
 

@@ -246,7 +246,7 @@ class TestCheckAndExplain:
             "  ts      TIMESTAMP\n"
             "  src     STRING\n"
             "  length  BIGINT\n"
-            "query heavy into jsonl:heavy.jsonl (over packets, range 1 MIN slide 10 SEC)\n"
+            "query heavy into jsonl:heavy.jsonl (over packets)\n"
             "  src    STRING\n"
             "  bytes  BIGINT\n"
             "ok: 1 stream, 1 query\n"
@@ -254,7 +254,7 @@ class TestCheckAndExplain:
         assert not fakes.runs
 
     def test_explain_prints_the_plan_as_it_is(self, runner, fakes, file, monkeypatch):
-        monkeypatch.setattr(calls, "explain", lambda _program: "Group [red]\n└─ Window\n")
+        monkeypatch.setattr(calls, "explain", lambda _program, _form, _query: "Group [red]\n└─ Window\n")
         result = runner.invoke(app, ["explain", str(file)])
         assert result.stdout == "Group [red]\n└─ Window\n"
 

@@ -46,7 +46,9 @@ ARROW = {
 
 def bound(expression):
     program = bind_program(f"{STREAM} EXPLAIN SELECT {expression} AS x FROM rows [RANGE 1 MIN SLIDE 1 SEC];")
-    return program.explains[0].select.keys[0]
+    select = program.explains[0].select
+    assert select is not None
+    return select.keys[0]
 
 
 @functools.cache

@@ -15,7 +15,9 @@ LARGEST = 2**63 - 1
 
 
 def select_of(text: str) -> BoundSelect:
-    return bind_program(f"{STREAM}EXPLAIN SELECT {text};").explains[0].select
+    select = bind_program(f"{STREAM}EXPLAIN SELECT {text};").explains[0].select
+    assert select is not None
+    return select
 
 
 def keys_of(*expressions: str) -> tuple[Scalar, ...]:

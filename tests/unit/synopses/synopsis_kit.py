@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sash.lang import Program, bind_program
 from sash.operators.preaggregate import Partial, preaggregate
-from sash.plan.periodic import PeriodicPlan, SynopsisSpec, plan_periodic
+from sash.plan.periodic import PeriodicPlan, SynopsisSpec, plan_periodic, select_of
 from sash.runtime.plane import QueryPlane, advanced
 from sash.runtime.sources import REJECTS_SCHEMA
 from sash.runtime.stage import ChunkResult
@@ -85,8 +85,9 @@ class Fed:
         (stream,) = self.program.streams
         arrived = Arrived([row[0] for row in self.rows], table_of(self.rows))
         for query in self.program.queries:
-            got = received(query.select, stream, self.tables[query.name])
-            assert got == expected(query.select, stream, arrived, through), query.text
+            select = select_of(query)
+            got = received(select, stream, self.tables[query.name])
+            assert got == expected(select, stream, arrived, through), query.text
 
 
 def feed_all(fed: Fed, batches: Iterable[Sequence[Row]]) -> None:

@@ -63,7 +63,7 @@ def test_totals_are_those_of_the_rows_in_the_window_whatever_comes_between(seed,
     plan = plan_of(GROUPED % (listed, *one), GROUPED % (listed, *other))
     (spec,) = plan.synopses
     synopsis = BasicIntervalSynopsis(spec)
-    calls = plan.queries[0].definition.select.aggregates
+    calls = plan.queries[0].select.aggregates
     past: list[Row] = []
     time = int(rng.integers(-30, 30))
     done = time - 1

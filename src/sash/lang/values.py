@@ -1,0 +1,76 @@
+"""The expressions and aggregates of a bound query.
+
+A `Scalar` is an expression written as DuckDB SQL over the columns of one input. Two scalars with the
+same SQL mean the same, so they are compared, hashed and shared by value.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from sash.lang.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """An expression over named input columns.
+
+    `column` is the name of the input column where the expression is nothing but that column.
+    """
+
+    sql: str
+    type: Type
+    inputs: tuple[str, ...]
+    column: str | None = None
+    # Not part of what it is, so not of its repr, by which a checkpoint knows its program.
+    text: str = field(default="", compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An output column: a name and the expression that fills it."""
+
+    name: str
+    scalar: Scalar
+
+
+class AggregateFunction(enum.Enum):
+    """VAR and STDDEV are those of a sample; the median is the quantile at 0.5."""
+
+    COUNT = "COUNT"
+    SUM = "SUM"
+    AVG = "AVG"
+    MIN = "MIN"
+    MAX = "MAX"
+    VAR = "VAR"
+    VAR_POP = "VAR_POP"
+    STDDEV = "STDDEV"
+    STDDEV_POP = "STDDEV_POP"
+    QUANTILE = "QUANTILE"
+    TOP = "TOP"
+    FREQUENT = "FREQUENT"
+    APPROX_COUNT_DISTINCT = "APPROX_COUNT_DISTINCT"
+    APPROX_QUANTILE = "APPROX_QUANTILE"
+    APPROX_TOP = "APPROX_TOP"
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """`function(argument)`; COUNT(*) has no argument.
+
+    `is_distinct` is set for COUNT, SUM and AVG of each value once. `parameter` is the p of a quantile or
+    the k of TOP and FREQUENT.
+    """
+
+    function: AggregateFunction
+    argument: Scalar | None
+    type: Type
+    is_distinct: bool = False
+    parameter: float | int | None = None
+
+    @property
+    def has_bounded_state(self) -> bool:
+        """Whether the aggregate of an endless bag of rows fits a constant number of bytes."""
+        holistic = (AggregateFunction.QUANTILE, AggregateFunction.TOP, AggregateFunction.FREQUENT)
+        return not self.is_distinct and self.function not in holistic

@@ -1,0 +1,141 @@
+"""Explanations as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+
+from sash.errors import NotYet, SashError, UnknownName, UserError
+from sash.lang import Program
+from sash.lang.bound import QueryDefinition
+from sash.lang.periodic import missing
+from sash.plan.cost import Statistics
+from sash.plan.explain.build import duration, explain
+from sash.plan.explain.picture import to_svg
+from sash.plan.explain.tree import Explained, Step
+from sash.plan.periodic import PeriodicPlan, SynopsisSpec, plan_periodic
+
+FORMS = ("text", "json", "svg")
+
+__all__ = ["FORMS", "duration", "explain_program", "to_json", "to_text"]
+
+
+def explain_program(program: Program, form: str = "text", query: str | None = None) -> str:
+    """Every query and EXPLAIN of a program, or the one that is named, in one of `FORMS`.
+
+    A picture shows one query, so it needs a name where there are several.
+    """
+    found = explanations(program)
+    if query is not None:
+        names = [explained.name for explained in found]
+        if query not in names:
+            raise UnknownName("query", query, names)
+        found = [explained for explained in found if explained.name == query]
+    if form == "json":
+        return to_json(found)
+    if form == "svg":
+        if len(found) != 1:
+            raise UserError(
+                f"a picture shows one query, and there are {len(found)}",
+                hint="name one with --query",
+                id="explain-one",
+            )
+        return to_svg(found[0])
+    return "\n\n".join(to_text(explained) for explained in found)
+
+
+def explanations(program: Program) -> list[Explained]:
+    """The explanation of each query and EXPLAIN statement, in order."""
+    if any(definition.analyze for definition in program.explains):
+        raise NotYet("EXPLAIN ANALYZE cannot be run yet", hint="EXPLAIN shows what is expected")
+    asked = [
+        QueryDefinition(definition.query or f"explain {number}", "", definition.plan, definition.options)
+        for number, definition in enumerate(program.explains, start=1)
+    ]
+    queries = (*program.queries, *asked)
+    periodic = plan_periodic(program.streams, [query for query in queries if query.select is not None])
+    statistics = Statistics.from_definitions((*program.streams, *program.relations))
+    found = []
+    for query in queries:
+        try:
+            explained = explain(query.name, query.sink, query.plan, statistics, dict(query.options))
+        except SashError as error:
+            error.place = error.place or query.place
+            raise
+        if query.select is None:
+            later = f"no runtime executes {missing(query.plan)} yet"
+            found.append(replace(explained, notes=(later,)))
+        else:
+            synopsis, notes = _synopsis(query, periodic)
+            found.append(replace(explained, tree=_looked_up(explained.tree, synopsis), notes=notes))
+    return found
+
+
+def _looked_up(step: Step, synopsis: str) -> Step:
+    """The tree of a periodic query: its operators above the window keep nothing, the synopsis does."""
+    if step.operator == "Window":
+        return replace(step, implementation=f"pre-aggregated into {synopsis}", state=())
+    inputs = tuple(_looked_up(child, synopsis) for child in step.inputs)
+    implementation = f"looked up in {synopsis}" if step.operator in ("Aggregate", "Distinct") else ""
+    return replace(step, implementation=implementation, state=(), inputs=inputs)
+
+
+def _synopsis(query: QueryDefinition, plan: PeriodicPlan) -> tuple[str, tuple[str, ...]]:
+    """The synopsis from which the periodic runtime answers the query, and what there is to say of it."""
+    planned = next(each for each in plan.queries if each.name == query.name)
+    spec = next(each for each in plan.synopses if each.name == planned.synopsis)
+    count = spec.panes.count_in(planned.window.range) - 1
+    others = [other.name for other in plan.queries_of(spec.name) if other.name != query.name]
+    shared = f", shared with {', '.join(others)}" if others else ""
+    keys = ", ".join(key.text for key in spec.keys)
+    measures = ", ".join(str(measure) for measure in spec.measures)
+    panes = f"{count} pane{'s' if count > 1 else ''} of {_panes(spec)}"
+    return spec.name, (
+        f"{spec.name}: basic interval synopsis, the window is {panes}{shared}",
+        f"{spec.name} keeps per pane{' and ' + keys if keys else ''}: {measures}; 1 pass over the input",
+    )
+
+
+def _panes(spec: SynopsisSpec) -> str:
+    offsets = spec.panes.offsets
+    if len(offsets) == 1:
+        return duration(spec.panes.period)
+    return f"{duration(spec.panes.period)} / {len(offsets)}"
+
+
+def to_text(explained: Explained) -> str:
+    """A tree, one operator a line, with what it keeps under it."""
+    target = f" → {explained.sink}" if explained.sink else ""
+    lines = [f"{explained.name}{target}"]
+    lines.append(f"strategy {explained.strategy}, cost {explained.cost:,.0f} a second")
+    lines.extend(_step_lines(explained.tree, "", ""))
+    if explained.rewrites:
+        lines.append(f"rewrites: {', '.join(explained.rewrites)}")
+    if len(explained.considered) > 1:
+        considered = (f"{each.name} ({each.cost:,.0f})" for each in explained.considered)
+        lines.append(f"considered: {'; '.join(considered)}")
+    lines.extend(explained.notes)
+    return "\n".join(lines)
+
+
+def _step_lines(step: Step, margin: str, below: str) -> Iterator[str]:
+    how = f" · {step.implementation}" if step.implementation else ""
+    detail = f" {step.detail}" if step.detail else ""
+    yield f"{margin}{step.operator}{detail}{how}  ▸ {step.pattern}, {_rate(step.rate)}"
+    bar = "│ " if step.inputs else "  "
+    for held in step.state:
+        yield f"{below}{bar}  ⌸ {held}"
+    for position, child in enumerate(step.inputs):
+        is_last = position == len(step.inputs) - 1
+        yield from _step_lines(
+            child, below + ("└─ " if is_last else "├─ "), below + ("   " if is_last else "│  ")
+        )
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2g}/s"
+
+
+def to_json(found: list[Explained]) -> str:
+    return json.dumps([asdict(explained) for explained in found], indent=2, ensure_ascii=False)

@@ -1,0 +1,51 @@
+"""A run refuses what it would otherwise pass over in silence."""
+
+from __future__ import annotations
+
+import pytest
+
+from sash.errors import NotYet, UserError
+from sash.lang import bind_program
+from sash.plan.explain import explain_program
+from sash.runtime.run import run_program
+
+STREAM = "CREATE STREAM s (t BIGINT, a BIGINT) TIMESTAMP BY t {more} FROM 'csv:s.csv';\n"
+QUERY = "CREATE QUERY q INTO 'jsonl:q.jsonl' AS SELECT a FROM s [RANGE 2 SEC SLIDE 1 SEC];\n"
+
+
+@pytest.mark.parametrize(
+    ("construct", "text"),
+    [
+        ("a one-time query", STREAM.format(more="") + QUERY + "SELECT a FROM s [RANGE 2 SEC];"),
+        ("SHOW", STREAM.format(more="") + QUERY + "SHOW QUERIES;"),
+        ("CREATE INDEX", STREAM.format(more="") + QUERY + "CREATE INDEX i ON s (a) USING RING;"),
+        ("RETAIN", STREAM.format(more="RETAIN 1 HOUR") + QUERY),
+        (
+            "a join",
+            STREAM.format(more="")
+            + "CREATE QUERY j INTO 'jsonl:j.jsonl' AS SELECT x.a FROM s [RANGE 2 SEC SLIDE 1 SEC] x, "
+            "s [RANGE 2 SEC SLIDE 1 SEC] y WHERE x.a = y.a;",
+        ),
+        (
+            "a window without SLIDE",
+            STREAM.format(more="") + "CREATE QUERY w INTO 'jsonl:w.jsonl' AS SELECT a FROM s [RANGE 2 SEC];",
+        ),
+    ],
+)
+def test_what_no_runtime_executes_is_refused_by_name(tmp_path, construct, text):
+    (tmp_path / "s.csv").write_text("t,a\n1,1\n")
+    with pytest.raises(NotYet, match=construct):
+        run_program(bind_program(text), base_dir=tmp_path, runtime="inline")
+    assert [path.name for path in tmp_path.iterdir()] == ["s.csv"]
+
+
+def test_a_query_without_a_sink_is_refused(tmp_path):
+    text = STREAM.format(more="") + "CREATE QUERY q AS SELECT a FROM s [RANGE 2 SEC SLIDE 1 SEC];"
+    with pytest.raises(UserError, match="q has no output"):
+        run_program(bind_program(text), base_dir=tmp_path, runtime="inline")
+
+
+def test_explain_analyze_is_refused_rather_than_answered_without_measurements():
+    text = STREAM.format(more="") + "EXPLAIN ANALYZE SELECT a FROM s [RANGE 2 SEC SLIDE 1 SEC];"
+    with pytest.raises(NotYet, match="EXPLAIN ANALYZE"):
+        explain_program(bind_program(text))
