@@ -41,7 +41,7 @@ def test_explain_shows_how_each_query_is_computed(folder: Path) -> None:
     done = sash("explain", "p.cql", cwd=folder)
     assert (done.code, done.err) == (0, "")
     assert "q → jsonl:q.jsonl" in done.out
-    assert "refresh every 10 s over the last 20 s" in done.out
+    assert "[RANGE 20 s SLIDE 10 s]" in done.out
     assert sorted(path.name for path in folder.iterdir()) == ["p.cql", "s.csv"]
 
 

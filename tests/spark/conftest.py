@@ -12,6 +12,7 @@ from tests.spark.kit import MASTER
 from sash.runtime.spark.session import spark_session
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All tests of this folder run in one process, which has the session."""
     for item in items:
