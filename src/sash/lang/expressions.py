@@ -15,7 +15,7 @@ from typing import NoReturn
 from sqlglot import exp, parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from sash.errors import CqlSyntaxError, Place
+from sash.errors import CqlSyntaxError, InternalError, Place
 from sash.lang import nodes
 from sash.lang.intervals import UNIT_NAMES, BadInterval, to_microseconds
 from sash.lang.nodes import Node, mark
@@ -293,11 +293,11 @@ class ExpressionParser(parser.Parser):
 
     def subquery(self) -> Node:
         """A whole query."""
-        raise NotImplementedError
+        raise InternalError("the parser of expressions does not parse queries")
 
     def output_call(self) -> Node | None:
         """An output operator inside an expression; None for a name that looks like one."""
-        raise NotImplementedError
+        raise InternalError("the parser of expressions does not parse output operators")
 
     def _unary(self) -> Node:
         first = self._curr
