@@ -3,7 +3,8 @@ down."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import repeat
 
 from sash.lang import algebra
 from sash.lang.algebra import Node, OutputKind, WindowKind, WindowSpec
@@ -66,16 +67,41 @@ def _step(node: Exec) -> Step:
         node.pattern.name,
         estimate.rate_out,
         node.implementation,
-        tuple(_held(held) for held in node.state),
+        tuple(_held(held, source) for held, source in zip(node.state, _sources(node), strict=False)),
         estimate.cost.total,
         tuple(_step(child) for child in node.inputs),
     )
 
 
-def _held(held: Held) -> str:
+def _sources(node: Exec) -> Iterator[Node]:
+    """For each of its buffers, the plan whose rows it holds: an input where there is one buffer for each."""
+    if len(node.state) == len(node.inputs):
+        yield from (child.logical for child in node.inputs)
+    else:
+        yield from repeat(node.logical, len(node.state))
+
+
+def _held(held: Held, source: Node) -> str:
     buffer = held.buffer
     partitions = f", {buffer.partitions} partitions" if buffer.partitions is not None else ""
-    return f"{held.what}: {buffer.kind.value}{partitions}, about {buffer.size:,.0f} rows"
+    return f"{held.what}: {buffer.kind.value}{partitions}, about {buffer.size:,.0f} rows, {bound(source)}"
+
+
+def bound(node: Node) -> str:
+    """What keeps the rows of a plan from growing for ever: the windows below it."""
+    specs = [below.spec for below in node.walk() if isinstance(below, algebra.Window)]
+    if not specs or any(spec.kind is WindowKind.UNBOUNDED for spec in specs):
+        return "without bound"
+    parts = []
+    if any(spec.is_time_based for spec in specs):
+        longest = max(spec.range or 0 for spec in specs if spec.is_time_based)
+        parts.append(f"no row older than {duration(longest)}")
+    rows = [spec for spec in specs if spec.kind is WindowKind.ROWS]
+    if rows:
+        count = max(spec.rows or 0 for spec in rows)
+        each = " of each partition" if any(spec.partition for spec in rows) else ""
+        parts.append(f"the newest {count} rows{each}")
+    return " or ".join(parts)
 
 
 def _detail(node: Node) -> str:
