@@ -19,15 +19,6 @@ from dataclasses import dataclass
 
 from sash.errors import InternalError
 from sash.lang.bound import AggregateCall, AggregateFunction, Scalar
-from sash.lang.types import Type
-
-
-class Algebra(enum.Enum):
-    """How an aggregate of a whole follows from aggregates of its parts."""
-
-    DISTRIBUTIVE = "distributive"
-    ALGEBRAIC = "algebraic"
-    HOLISTIC = "holistic"
 
 
 class MeasureKind(enum.Enum):
@@ -45,25 +36,11 @@ class Measure:
     kind: MeasureKind
     argument: Scalar | None = None
 
-    @property
-    def is_subtractable(self) -> bool:
-        match self.kind:
-            case MeasureKind.ROWS | MeasureKind.NULLS:
-                return True
-            case MeasureKind.SUM:
-                return self.argument is not None and self.argument.type is Type.BIGINT
-            case MeasureKind.MIN | MeasureKind.MAX:
-                return False
-
     def __str__(self) -> str:
         return self.kind.value if self.argument is None else f"{self.kind.value}({self.argument.text})"
 
 
 ROWS = Measure(MeasureKind.ROWS)
-
-
-def algebra_of(call: AggregateCall) -> Algebra:
-    return Algebra.ALGEBRAIC if call.function is AggregateFunction.AVG else Algebra.DISTRIBUTIVE
 
 
 def measures_of(call: AggregateCall) -> tuple[Measure, ...]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sash.lang import algebra
 from sash.lang.algebra import Node, OutputKind
 from sash.plan.cost import Buffer, Estimate, Strategy
-from sash.plan.patterns import Pattern, pattern_of
+from sash.plan.patterns import Pattern, output_pattern, pattern_of
 
 
 class JoinAlgorithm(enum.Enum):
@@ -188,6 +188,11 @@ class LimitExec(Exec):
 
 @dataclass(frozen=True, slots=True)
 class OutputExec(Exec):
+    @property
+    def pattern(self) -> Pattern:
+        """Of the result: over INTERNAL windows it does not expire, though the state below does."""
+        return output_pattern(self.logical)
+
     @property
     def state(self) -> tuple[Held, ...]:
         return tuple(Held("result", buffer) for buffer in self.estimate.buffers)

@@ -118,10 +118,6 @@ class Checkpoint:
     def feed_directory(self) -> Path:
         return self.directory / "feed"
 
-    @property
-    def spark_directory(self) -> Path:
-        return self.directory / "spark"
-
     def open(self) -> Manifest | None:
         """Make the directory ready; gives the last committed state, None where there is none."""
         try:

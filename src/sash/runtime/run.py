@@ -31,6 +31,10 @@ def run_program(
         raise UserError(
             "there is no query to run", hint="add a CREATE QUERY … INTO … AS SELECT …;", id="no-query"
         )
+    if runtime not in RUNTIMES:
+        raise UserError(
+            f"unknown runtime '{runtime}'", expected=f"one of: {', '.join(RUNTIMES)}", id="unknown-runtime"
+        )
     _refuse_what_cannot_run(program)
     options = Options(
         base_dir=base_dir,

@@ -6,7 +6,7 @@ import pytest
 
 from sash.lang.bound import AggregateCall, AggregateFunction, Scalar
 from sash.lang.types import Type
-from sash.plan.measures import ROWS, Algebra, Measure, MeasureKind, algebra_of, measures_of
+from sash.plan.measures import ROWS, measures_of
 
 
 def column(type_: Type) -> Scalar:
@@ -39,18 +39,3 @@ def test_an_aggregate_of_a_column_keeps_rows_nulls_and_its_own_measure(function,
 
 def test_sum_and_avg_of_one_column_keep_the_same_measures():
     assert measures_of(call(AggregateFunction.SUM)) == measures_of(call(AggregateFunction.AVG))
-
-
-def test_integer_sums_and_counts_can_be_subtracted_but_not_sums_of_doubles_and_extrema():
-    assert ROWS.is_subtractable
-    assert Measure(MeasureKind.NULLS, column(Type.DOUBLE)).is_subtractable
-    assert Measure(MeasureKind.SUM, column(Type.BIGINT)).is_subtractable
-    assert not Measure(MeasureKind.SUM, column(Type.DOUBLE)).is_subtractable
-    assert not Measure(MeasureKind.MIN, column(Type.BIGINT)).is_subtractable
-    assert not Measure(MeasureKind.MAX, column(Type.STRING)).is_subtractable
-
-
-def test_avg_is_algebraic_and_the_others_are_distributive():
-    for function in AggregateFunction:
-        expected = Algebra.ALGEBRAIC if function is AggregateFunction.AVG else Algebra.DISTRIBUTIVE
-        assert algebra_of(call(function)) is expected

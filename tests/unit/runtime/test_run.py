@@ -49,3 +49,10 @@ def test_explain_analyze_is_refused_rather_than_answered_without_measurements():
     text = STREAM.format(more="") + "EXPLAIN ANALYZE SELECT a FROM s [RANGE 2 SEC SLIDE 1 SEC];"
     with pytest.raises(NotYet, match="EXPLAIN ANALYZE"):
         explain_program(bind_program(text))
+
+
+def test_an_unknown_runtime_is_refused_with_those_that_exist(tmp_path):
+    (tmp_path / "s.csv").write_text("t,a\n1,1\n")
+    with pytest.raises(UserError, match="unknown runtime 'flink'") as caught:
+        run_program(bind_program(STREAM.format(more="") + QUERY), base_dir=tmp_path, runtime="flink")
+    assert caught.value.expected == "one of: spark, inline"

@@ -112,11 +112,6 @@ def result_size(windows: Windows, subset: Order) -> float:
     return partial.size
 
 
-def result_rate(windows: Windows) -> float:
-    """How many results the join of all windows gives per unit time: φ Σ 1/T (after 5.3.1)."""
-    return sum(window.rate * _matches_of_one(windows, i) for i, window in enumerate(windows))
-
-
 def matches_per_tuple(windows: Windows, arriving: int) -> float:
     """How many results one tuple of the stream is part of when it arrives: φ / C of the stream."""
     return _matches_of_one(windows, arriving)
