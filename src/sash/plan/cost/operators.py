@@ -38,7 +38,7 @@ from sash.plan.cost.matching import (
 )
 from sash.plan.cost.selectivity import distinct_values, fixed_columns, selectivity
 from sash.plan.cost.statistics import Statistics
-from sash.plan.patterns import Pattern, pattern_of
+from sash.plan.patterns import Pattern, output_pattern, pattern_of
 
 MICROSECONDS = 1_000_000
 
@@ -254,10 +254,12 @@ def _output(node: algebra.Output, inputs: tuple[Estimate, ...], context: Context
     """The answer. All but Istream keep it, expiring eagerly: a view and Dstream tell what expires (3.6.2).
 
     Rstream gives the whole answer at every slide, or at every change. Wstream keeps a window of what came.
+    A view whose results never expire (INTERNAL windows, 3.3.2) is append-only like Istream.
     """
     rows = inputs[0]
     passed = _passed(node, rows, 1.0)
-    if node.kind in (OutputKind.ISTREAM, OutputKind.ISTREAM_RESTORE):
+    is_append_only = node.kind is OutputKind.VIEW and output_pattern(node) is Pattern.MON
+    if is_append_only or node.kind in (OutputKind.ISTREAM, OutputKind.ISTREAM_RESTORE):
         return replace(passed, negative_rate=0.0, announces=False, replaces=False)
     if node.kind is OutputKind.WSTREAM:
         assert node.window is not None
