@@ -302,3 +302,26 @@ def test_a_checkpoint_can_be_moved_with_its_files(stopped, tmp_path):
     resume(moved, scenario)
     undisturbed = scenario.run(tmp_path / "undisturbed", batch_rows=3)
     assert (moved / "q.jsonl").read_text() == (undisturbed.directory / "q.jsonl").read_text()
+
+
+def test_a_second_run_on_a_checkpoint_in_use_is_refused_and_a_later_one_is_not(tmp_path):
+    plan = plan_of("SELECT SUM(n) AS total FROM s [RANGE 4 US SLIDE 2 US]")
+    first, second = (Checkpoint(tmp_path / "state", plan, "inline") for _ in range(2))
+    first.open()
+    with pytest.raises(CheckpointError, match="another run is using") as caught:
+        second.open()
+    assert caught.value.id == "checkpoint-busy"
+    first.close()
+    assert second.open() is None
+    second.close()
+
+
+def test_a_refused_checkpoint_is_not_left_locked(tmp_path):
+    plan, other = (plan_of(f"SELECT {a}(n) AS v FROM s [RANGE 4 US SLIDE 2 US]") for a in ("SUM", "MAX"))
+    first = Checkpoint(tmp_path / "state", plan, "inline")
+    first.open()
+    first.close()
+    with pytest.raises(CheckpointError, match="another program"):
+        Checkpoint(tmp_path / "state", other, "inline").open()
+    first.open()
+    first.close()

@@ -72,7 +72,7 @@ def _start(master: str, log: Path | None) -> SparkContext:
         raise SetupError(
             "Spark did not start",
             got=_reason(failure),
-            hint="see the messages above" if log is None else f"Spark's own messages are in '{log}'",
+            hint="see the messages above" if log is None else "--debug shows Spark's own messages",
             id="spark-start",
         ) from failure
 
