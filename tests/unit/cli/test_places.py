@@ -32,3 +32,7 @@ def test_an_unknown_scheme_of_a_source_or_sink_is_found(tmp_path):
 def test_an_unknown_option_of_a_source_is_found(tmp_path):
     with pytest.raises(SourceError, match="delimeter"):
         check(tmp_path, more="WITH (delimeter = ';')")
+
+
+def test_what_the_planner_wants_to_know_of_a_stream_is_no_business_of_its_source(tmp_path):
+    check(tmp_path, more="WITH (rate = 50, distinct_a = 10, selectivity_a = 0.5)")

@@ -160,15 +160,27 @@ class Statistics:
         return self.of(qualifier.partition("#")[0]).selectivity.get(column) if dot else None
 
 
+_NUMBERS = ("rate", "rows", "lifetime")
+_BY_COLUMN = ("distinct", "selectivity")
+
+
+def is_statistic(option: str) -> bool:
+    """Whether an option of WITH (…) says something of the data, whatever its source."""
+    kind, _, column = option.partition("_")
+    return option in _NUMBERS or (kind in _BY_COLUMN and bool(column))
+
+
 def _declared(definition: Definition) -> StreamStatistics:
     distinct: dict[str, float] = {}
     selectivity: dict[str, float] = {}
     numbers: dict[str, float] = {}
     for option, value in definition.options:
         kind, _, column = option.partition("_")
-        if option in ("rate", "rows", "lifetime"):
+        if not is_statistic(option):
+            continue
+        if option in _NUMBERS:
             numbers[option] = _number(definition, option, value, "a number that is not negative", 0.0)
-        elif kind in ("distinct", "selectivity") and column:
+        else:
             if definition.schema.get(column) is None:
                 raise UnknownName(
                     f"column in option {option} of {definition.name}", column, definition.schema.names
@@ -177,7 +189,7 @@ def _declared(definition: Definition) -> StreamStatistics:
                 distinct[column] = _number(definition, option, value, "a number of at least 1", 1.0)
             else:
                 selectivity[column] = _number(definition, option, value, "a number between 0 and 1", 0.0, 1.0)
-    rate, rows, lifetime = (numbers.get(name) for name in ("rate", "rows", "lifetime"))
+    rate, rows, lifetime = (numbers.get(name) for name in _NUMBERS)
     return StreamStatistics(rate, distinct, selectivity, rows, lifetime)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sash.errors import SourceError
 from sash.lang.bound import StreamDefinition
+from sash.plan.cost.statistics import is_statistic
 
 # Read by the language, not by a source, and therefore legal everywhere.
 COMMON = ("unit",)
@@ -27,9 +28,10 @@ class Options:
         return cls(stream.name, {name.lower(): value for name, value in stream.options})
 
     def check_names(self, known: Iterable[str], what: str) -> None:
+        """Raise SourceError for an option that neither the source nor the planner knows."""
         names = sorted({*known, *COMMON})
         for name in self.values:
-            if name not in names:
+            if name not in names and not is_statistic(name):
                 close = difflib.get_close_matches(name, names, n=1)
                 raise SourceError(
                     f"stream '{self.stream}': {what} has no option '{name}'",
