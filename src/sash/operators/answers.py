@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from sash.lang.algebra import Field, OutputKind, SortKey
 from sash.operators.bag import Bag
@@ -84,14 +85,27 @@ class ChangeLog(Answers):
 
 
 class Sequenced(Operator):
-    """Rows of a stream that a query gives, in the order of time and, within an instant, of their values."""
+    """The stream that a sub-query gives: in the order of time and, within an instant, of its values.
 
-    def __init__(self, fields: Sequence[Field]) -> None:
+    `name` stands for the stream where the first instant of a query over it is asked for.
+    """
+
+    def __init__(self, fields: Sequence[Field], name: str) -> None:
         self.fields = tuple(fields)
+        self.name = name
+        self.first: int | None = None
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
         (delta,) = inputs
+        if len(delta) and self.first is None:
+            self.first = int(delta.ts.min())
         return delta.take(value_order(delta.ts, delta.columns, self.fields)) if len(delta) > 1 else delta
+
+    def snapshot(self) -> State:
+        return {"first": pa.table({"first": pa.array([self.first], pa.int64())})}
+
+    def restore(self, state: State) -> None:
+        self.first = state["first"].column("first")[0].as_py()
 
 
 class Relations(Answers):

@@ -43,7 +43,15 @@ from sash.operators.union import MergeUnion
 from sash.plan.cost import Strategy
 from sash.plan.patterns import Pattern, pattern_of
 from sash.plan.physical import Exec, JoinAlgorithm, JoinExec
-from sash.plan.run_plan import ContinuousQuery, RunPlan, is_internal, is_scan, slide_of, windows_of
+from sash.plan.run_plan import (
+    ContinuousQuery,
+    RunPlan,
+    is_internal,
+    is_scan,
+    leaf_of,
+    slide_of,
+    windows_of,
+)
 from sash.state.expirations import CalendarQueue, Expirations, Fifo, ScanList, Silent
 
 # Lazy expiration happens when so much of a window has passed (002, section 3.6.1).
@@ -190,7 +198,7 @@ class _Builder:
         else:
             operator = ChangeLog(edge.fields, level.streams, level.step, OutputKind.ISTREAM)
         stream = Edge(self._vertex(operator, [edge]), edge.fields)
-        return self._same(Sequenced(edge.fields), stream)
+        return self._same(Sequenced(edge.fields, stream_name(node.logical)), stream)
 
     # ------------------------------------------------------------------ relations
 
@@ -254,7 +262,7 @@ class _Builder:
         inner = _level(logical, level.strategy, level.unit)
         if isinstance(logical, algebra.Output):
             edge = self._answer(node, inner)
-            return self._same(Sequenced(edge.fields), replace(edge, is_negative=False))
+            return self._same(Sequenced(edge.fields, stream_name(logical)), replace(edge, is_negative=False))
         if not is_internal(logical) and not any(isinstance(n, algebra.Output) for n in logical.walk()):
             raise InternalError("a window over a sub-query whose windows are not internal")
         return self._elements(node, inner)
@@ -455,10 +463,15 @@ class _Builder:
         return self._put(WindowJoin(inputs, equalities, logical.residual), left, right)
 
 
+def stream_name(node: Node) -> str:
+    """What the stream below a window is called: the rows that a sub-query gives are a stream of their own."""
+    return leaf_of(node).name if is_scan(node) else f"stream {hash(node):x}"
+
+
 def _level(node: Node, strategy: Strategy, unit: int) -> Level:
     slide = slide_of(node)
     is_restoring = isinstance(node, algebra.Output) and node.kind in _RESTORING
-    streams = tuple(dict.fromkeys(n.name for n in node.walk() if isinstance(n, algebra.Stream)))
+    streams = tuple(dict.fromkeys(stream_name(window.input) for window in windows_of(node)))
     step = unit if slide is None or is_restoring else slide
     return Level(strategy, unit, step, slide, streams)
 

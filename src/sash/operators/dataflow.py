@@ -7,9 +7,10 @@ that several queries contain is one operator and runs once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sash.lang.algebra import Field, Node
+from sash.operators.answers import Sequenced
 from sash.operators.delta import Delta, empty_delta
 from sash.operators.operator import Moment, Operator, State, part, prefixed
 
@@ -49,6 +50,8 @@ class Dataflow:
     def advance(self, sources: Mapping[str, Delta], moment: Moment) -> dict[str, Delta]:
         """Pass changes through all operators; gives what leaves each query."""
         given: list[Delta] = []
+        first = dict(moment.first)
+        moment = replace(moment, first=first)
         for vertex in self.vertices:
             if vertex.operator is None:
                 assert vertex.source is not None
@@ -57,6 +60,8 @@ class Dataflow:
                 inputs = [given[i] for i in vertex.inputs]
                 delta = vertex.operator.process(inputs, moment)
                 vertex.rows_in += sum(len(each) for each in inputs)
+                if isinstance(vertex.operator, Sequenced) and vertex.operator.first is not None:
+                    first[vertex.operator.name] = vertex.operator.first
             vertex.rows_out += len(delta)
             if delta.sign is not None:
                 vertex.negative_out += int((delta.sign < 0).sum())
