@@ -1,6 +1,6 @@
 """What leaves a query: the change log of its view, or one of CQL's streams (docs/cql.md).
 
-All take explicit deltas and give rows in the order of time. An answer begins at the query's first instant, the
+All take explicit deltas and give rows in the order of time. An answer begins at the first instant of the query, the
 first row of its streams, or the first slide after it; what was there before (relations, the one row of an
 aggregate without groups) appears then.
 """

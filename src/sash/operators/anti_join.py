@@ -29,7 +29,7 @@ from sash.state.chains import Chains
 from sash.state.expirations import Expirations
 from sash.state.fingerprints import Keys, fingerprint, keys_from
 from sash.state.jit import kernel
-from sash.state.keytable import grown
+from sash.state.keytable import distinct, grown
 
 _RIGHT, _ENTERS, _LEAVES = 0, 1, 2
 
@@ -123,7 +123,7 @@ class AntiJoin(Operator):
         what = np.concatenate([right.signs()[known].astype(np.int64), entered, withdrawn])
         changed = self._changes(keys, ts, kinds, what)
         given = self._given(changed, free, gone)
-        self._clean_up(np.concatenate([withdrawn, gone]), np.unique(numbers_right), moment.through)
+        self._clean_up(np.concatenate([withdrawn, gone]), distinct(numbers_right), moment.through)
         return given
 
     def _take_left(self, left: Delta) -> tuple[Ints, Ints]:
@@ -154,7 +154,7 @@ class AntiJoin(Operator):
     def _changes(self, keys: Ints, ts: Ints, kinds: Ints, what: Ints) -> Ints:
         order = np.lexsort((ts, keys))
         keys, ts, kinds, what = keys[order], ts[order], kinds[order], what[order]
-        touched = np.unique(keys)
+        touched = distinct(keys)
         before = self._matches[touched]
         rows, chains = self._held.rows, self._chains
         out = np.empty((3, 2 * len(keys) + 64), dtype=np.int64)
@@ -193,7 +193,7 @@ class AntiJoin(Operator):
         emptied = self._chains.unlink(np.concatenate([withdrawn, due]))
         self._held.remove(withdrawn, is_due=False)
         self._held.remove(due, is_due=True)
-        candidates = np.unique(np.concatenate([emptied, touched]))
+        candidates = distinct(np.concatenate([emptied, touched]))
         unused = (self._chains.heads[candidates] < 0) & (self._matches[candidates] == 0)
         self._chains.keys.release(candidates[unused])
 

@@ -12,7 +12,7 @@ from sash.operators.delta import NEVER, Delta, Ints
 from sash.operators.held import delta_of, numbers
 from sash.operators.operator import arrow_types
 from sash.state.fingerprints import fingerprint
-from sash.state.keytable import KeyTable, grown
+from sash.state.keytable import KeyTable, distinct, first_of_each, grown
 from sash.state.rowstore import RowStore
 
 
@@ -40,14 +40,14 @@ class Bag:
         self.count = grown(self.count, self._keys.capacity, 0)
         unknown = np.flatnonzero(self._slot[values] < 0)
         if len(unknown):
-            added, where = np.unique(values[unknown], return_index=True)
+            added, where = first_of_each(values[unknown])
             rows = delta.take(unknown[where])
             self._slot[added] = self._rows.append(rows.ts, rows.exp, rows.columns)
         return values
 
     def forget(self, values: Ints) -> None:
         """Let go of those of some rows that are not there any more."""
-        gone = np.unique(values[self.count[values] == 0])
+        gone = distinct(values[self.count[values] == 0])
         self._rows.free(self._slot[gone])
         self._slot[gone] = -1
         self._keys.release(gone)

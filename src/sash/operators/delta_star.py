@@ -25,7 +25,7 @@ from sash.operators.operator import Moment, Operator, State, arrow_types
 from sash.state.expirations import Expirations
 from sash.state.fingerprints import fingerprint
 from sash.state.jit import kernel
-from sash.state.keytable import KeyTable, grown
+from sash.state.keytable import KeyTable, first_of_each, grown
 from sash.state.rowstore import RowStore
 
 _GONE = np.iinfo(np.int64).min
@@ -119,7 +119,7 @@ class DeltaStar(Operator):
         unknown = np.flatnonzero(self._slot[values] < 0)
         if not len(unknown):
             return unknown
-        added, where = np.unique(values[unknown], return_index=True)
+        added, where = first_of_each(values[unknown])
         rows = delta.take(unknown[where])
         slots = self._rows.append(rows.ts, rows.exp, rows.columns)
         self._slot[added] = slots

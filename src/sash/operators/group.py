@@ -4,8 +4,8 @@ Rows come and go one by one as explicit changes; no row is kept, only what the a
 2.3.1). At an instant at which a group's row changes, the old row is taken back and the new one given. A group
 is there while it has rows; without keys there is one group, which is always there.
 
-A batch is put in the order of time and every aggregate runs through it once, without a step of Python per row.
-State: a number per group from a key table, the keys of groups in a row store, arrays by number in the
+A batch is put in the order of time and every aggregate runs through it once, without a step of Python per
+row. State: a number per group from a key table, the keys of groups in a row store, arrays by number in the
 aggregates.
 """
 

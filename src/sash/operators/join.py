@@ -28,6 +28,7 @@ from sash.operators.evaluate import ARROW_TYPES, evaluate, evaluate_mask
 from sash.operators.held import HeldRows, delta_of
 from sash.operators.operator import Moment, Operator, State, arrow_types
 from sash.operators.probing import (
+    collect,
     ALL,
     OLDER,
     OLDER_AND_STAYING,
@@ -40,7 +41,6 @@ from sash.operators.probing import (
 from sash.state.chains import Chains
 from sash.state.expirations import Expirations
 from sash.state.fingerprints import fingerprint
-from sash.state.keytable import grown
 
 # Combinations that are held at once; a probe that finds more is done in parts.
 _MOST = 4_000_000
@@ -95,7 +95,6 @@ class Side:
         types = [*arrow_types(given.fields), *(ARROW_TYPES[scalar.type] for scalar in self._computed)]
         self.held = HeldRows(types, given.buffer, by_row=given.may_be_negative)
         self.indexes = {self.places(key): Chains() for key in keys}
-        self.born = np.zeros(0, dtype=np.int64)
 
     def places(self, key: Sequence[Scalar]) -> tuple[int, ...]:
         return tuple(self._place[scalar] for scalar in key)
@@ -110,8 +109,7 @@ class Side:
     def enter(self, delta: Delta, batch: int) -> Ints:
         """Keep rows that enter, widened by what is computed; gives their slots."""
         slots = self.held.enter(delta)
-        self.born = grown(self.born, self.held.rows.capacity, 0)
-        self.born[slots] = batch
+        self.held.rows.born[slots] = batch
         for places, chains in self.indexes.items():
             keys = fingerprint([delta.columns[place] for place in places], len(delta))
             if keys.nulls is None:
@@ -128,7 +126,7 @@ class Side:
 
     @property
     def nbytes(self) -> int:
-        return self.held.nbytes + self.born.nbytes + sum(chains.nbytes for chains in self.indexes.values())
+        return self.held.nbytes + sum(chains.nbytes for chains in self.indexes.values())
 
 
 class WindowJoin(Operator):
@@ -174,7 +172,7 @@ class WindowJoin(Operator):
         for i, slots in enumerate(entered):
             given.extend(self._results(i, slots, ALL, OLDER, is_new=True))
         for i, slots in enumerate(withdrawn):
-            older = slots[self._sides[i].born[slots] < self._batch]
+            older = slots[self._sides[i].held.rows.born[slots] < self._batch]
             given.extend(self._results(i, older, OLDER_AND_STAYING, OLDER, is_new=False))
         for side, slots in zip(self._sides, withdrawn, strict=True):
             side.remove(slots, is_due=False)
@@ -236,28 +234,24 @@ class WindowJoin(Operator):
         is_chained = self._is_hashed and bool(step.links)
         live = _NONE if is_chained else rows.live_slots()
 
-        def run(begin: Ints, end: Ints, numbers: Ints, counts: Ints, origin: Ints, slots: Ints) -> int:
-            if is_chained:
-                index = self._index(step)
-                arrays = (index.heads, index.following, rows.start, rows.exp, rows.end, side.born)
-                seen = (mode, self._batch, side.is_ordered)
-                return probe_chains(numbers, begin, end, *arrays, *seen, counts, origin, slots)
-            owner = self._index(step).owner if step.links else _NONE
-            times = (rows.start, rows.exp, rows.end, side.born)
-            keyed = bool(step.links)
-            return probe_all(
-                numbers, begin, end, live, owner, keyed, *times, mode, self._batch, counts, origin, slots
-            )
-
         for first, last in self._parts(len(found), is_chained, len(live)):
             part = found.take(slice(first, last))
             asked = numbers[first:last]
-            counts = np.zeros(len(part), dtype=np.int64)
-            total = run(part.begin, part.end, asked, counts, _NONE, _NONE)
-            if total:
-                origin = np.empty(total, dtype=np.int64)
-                slots = np.empty(total, dtype=np.int64)
-                run(part.begin, part.end, asked, counts, origin, slots)
+
+            def probe(origin: Ints, slots: Ints, part: _Combinations = part, asked: Ints = asked) -> int:
+                times = (rows.start, rows.exp, rows.end, rows.born)
+                if is_chained:
+                    index = self._index(step)
+                    arrays = (index.heads, index.following, *times)
+                    seen = (mode, self._batch, side.is_ordered)
+                    return probe_chains(asked, part.begin, part.end, *arrays, *seen, origin, slots)
+                keyed = bool(step.links)
+                owner = self._index(step).owner if keyed else _NONE
+                rest = (mode, self._batch, origin, slots)
+                return probe_all(asked, part.begin, part.end, live, owner, keyed, *times, *rest)
+
+            origin, slots = collect(probe, 2 * len(part))
+            if len(origin):
                 yield _joined(part.take(origin), step.input, slots, rows.start, rows.exp, rows.end)
 
     def _parts(self, count: int, is_chained: bool, live: int) -> Iterator[tuple[int, int]]:

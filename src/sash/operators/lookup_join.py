@@ -19,7 +19,7 @@ from sash.operators.evaluate import evaluate, evaluate_mask
 from sash.operators.held import delta_of
 from sash.operators.join import JoinInput, Side
 from sash.operators.operator import Moment, Operator, State
-from sash.operators.probing import ALL, probe_all, probe_chains
+from sash.operators.probing import ALL, collect, probe_all, probe_chains
 from sash.state.expirations import Silent
 from sash.state.fingerprints import fingerprint
 
@@ -80,30 +80,30 @@ class LookupJoin(Operator):
     def _matches(self, left: Delta) -> tuple[Ints, Ints]:
         """Pairs of a position on the left and a slot of the relation."""
         rows = self._side.held.rows
-        times = (rows.start, rows.exp, rows.end, self._side.born)
-        counts = np.zeros(len(left), dtype=np.int64)
+        times = (rows.start, rows.exp, rows.end, rows.born)
         until = left.ts + 1
-
-        def run(origin: Ints, slots: Ints) -> int:
-            found = (counts, origin, slots)
-            if not self._key:
-                live = rows.live_slots()
-                return probe_all(counts, left.ts, until, live, _NONE, False, *times, ALL, self._batch, *found)
-            index = self._side.indexes[self._side.places(self._key)]
-            arrays = (index.heads, index.following, *times)
-            return probe_chains(numbers, left.ts, until, *arrays, ALL, self._batch, False, *found)
-
-        if self._key:
-            table = as_table(left.columns, [field.name for field in self._left], len(left))
-            keys = fingerprint([one_array(c) for c in evaluate(table, self._left_keys)], len(left))
-            numbers = self._side.indexes[self._side.places(self._key)].keys.find(keys)
-            if keys.nulls is not None:
-                numbers = np.where(keys.nulls, -1, numbers)
-        total = run(_NONE, _NONE)
-        origin, slots = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
-        if total:
-            run(origin, slots)
-        return origin, slots
+        if not self._key:
+            live = rows.live_slots()
+            nobody = np.zeros(len(left), dtype=np.int64)
+            return collect(
+                lambda origin, slots: probe_all(
+                    nobody, left.ts, until, live, _NONE, False, *times, ALL, self._batch, origin, slots
+                ),
+                len(left),
+            )
+        table = as_table(left.columns, [field.name for field in self._left], len(left))
+        keys = fingerprint([one_array(c) for c in evaluate(table, self._left_keys)], len(left))
+        index = self._side.indexes[self._side.places(self._key)]
+        numbers = index.keys.find(keys)
+        if keys.nulls is not None:
+            numbers = np.where(keys.nulls, -1, numbers)
+        arrays = (index.heads, index.following, *times)
+        return collect(
+            lambda origin, slots: probe_chains(
+                numbers, left.ts, until, *arrays, ALL, self._batch, False, origin, slots
+            ),
+            len(left),
+        )
 
     def snapshot(self) -> State:
         return {"relation": self._side.held.table()}

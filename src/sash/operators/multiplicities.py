@@ -25,7 +25,7 @@ from sash.operators.held import delta_of, numbers
 from sash.operators.operator import Moment, Operator, State, arrow_types
 from sash.state.fingerprints import fingerprint
 from sash.state.jit import kernel
-from sash.state.keytable import KeyTable, grown
+from sash.state.keytable import KeyTable, distinct, first_of_each, grown
 from sash.state.rowstore import RowStore
 
 
@@ -100,7 +100,7 @@ class Multiplicities(Operator):
             out,
         )
         given = self._changes(out[:, :count])
-        self._forget(np.unique(values))
+        self._forget(distinct(values))
         return given
 
     def _remember(self, delta: Delta, values: Ints) -> None:
@@ -110,7 +110,7 @@ class Multiplicities(Operator):
         self._right = grown(self._right, size, 0)
         unknown = np.flatnonzero(self._slot[values] < 0)
         if len(unknown):
-            added, where = np.unique(values[unknown], return_index=True)
+            added, where = first_of_each(values[unknown])
             rows = delta.take(unknown[where])
             self._slot[added] = self._rows.append(rows.ts, rows.exp, rows.columns)
 

@@ -34,7 +34,7 @@ def net_foreseen(delta: Delta) -> Delta:
 def _cancelled(delta: Delta, also: list[pa.Array]) -> Delta:
     if delta.sign is None or not len(delta) or (delta.sign > 0).all() or (delta.sign < 0).all():
         return delta
-    keys = KeyTable()
+    keys = KeyTable(len(delta))
     values = keys.intern(fingerprint([*also, *delta.columns], len(delta)))
     totals = np.zeros(keys.capacity, dtype=np.int64)
     example = np.zeros(keys.capacity, dtype=np.int64)
@@ -48,6 +48,8 @@ def _cancelled(delta: Delta, also: list[pa.Array]) -> Delta:
 def _ordered(delta: Delta) -> Delta:
     if delta.sign is None:
         return delta.sorted()
+    if bool((delta.ts[1:] > delta.ts[:-1]).all()):
+        return delta
     return delta.take(np.lexsort((delta.sign, delta.ts)))
 
 

@@ -1,13 +1,12 @@
 """Kernels that find the partners of tuples in a window, and the plan of a probe (002, section 5.2).
 
-A combination of rows lives while all of them live: from the latest start to the earliest end. Both passes of a
-probe, the one that counts and the one that writes, keep only combinations that live at some instant, so nothing
-else has to look at the times of rows again.
+A combination of rows lives while all of them live: from the latest start to the earliest end. A probe finds only
+combinations that live at some instant, so nothing else has to look at the times of rows again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,17 +47,15 @@ def probe_chains(
     mode: int,
     batch: int,
     is_ordered: bool,
-    counts: Ints,
     origin: Ints,
     found: Ints,
 ) -> int:
-    """Partners by key. Counts them where `found` is empty, else writes them.
+    """Partners by key; those that do not fit into `found` are only counted.
 
     Where the rows of a chain leave in order (`is_ordered`), the first that is gone ends the search.
     """
     total = 0
     for i in range(numbers.shape[0]):
-        here = 0
         if numbers[i] >= 0:
             slot = heads[numbers[i]]
             while slot >= 0:
@@ -66,13 +63,11 @@ def probe_chains(
                     if is_ordered:
                         break
                 elif start[slot] < until[i] and _sees(slot, mode, batch, born, start, exp, end):
-                    if found.shape[0]:
+                    if total < found.shape[0]:
                         origin[total] = i
                         found[total] = slot
                     total += 1
-                    here += 1
                 slot = following[slot]
-        counts[i] = here
     return total
 
 
@@ -90,14 +85,12 @@ def probe_all(
     born: Ints,
     mode: int,
     batch: int,
-    counts: Ints,
     origin: Ints,
     found: Ints,
 ) -> int:
     """Partners by looking at all rows (nested loops); `is_keyed`: those of the same key."""
     total = 0
     for i in range(begin.shape[0]):
-        here = 0
         if not is_keyed or numbers[i] >= 0:
             for k in range(live.shape[0]):
                 slot = live[k]
@@ -108,13 +101,21 @@ def probe_all(
                     and start[slot] < until[i]
                     and _sees(slot, mode, batch, born, start, exp, end)
                 ):
-                    if found.shape[0]:
+                    if total < found.shape[0]:
                         origin[total] = i
                         found[total] = slot
                     total += 1
-                    here += 1
-        counts[i] = here
     return total
+
+
+def collect(probe: Callable[[Ints, Ints], int], guess: int) -> tuple[Ints, Ints]:
+    """Run a probe that writes who asked and what was found; again if there was more than expected."""
+    origin, found = np.empty(guess, dtype=np.int64), np.empty(guess, dtype=np.int64)
+    total = probe(origin, found)
+    if total > guess:
+        origin, found = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
+        probe(origin, found)
+    return origin[:total], found[:total]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from sash.operators.held import delta_of, numbers
 from sash.operators.operator import Moment, Operator, State, arrow_types
 from sash.state.fingerprints import fingerprint, keys_from
 from sash.state.jit import kernel
-from sash.state.keytable import KeyTable, grown
+from sash.state.keytable import KeyTable, distinct, grown
 from sash.state.rowstore import RowStore
 
 OPERATIONS = ("insert", "update", "delete")
@@ -125,8 +125,8 @@ class RelationFeed(Operator):
             self._rows.gather(out[0, :count]),
             out[2, :count].astype(np.int8),
         )
-        touched = np.unique(np.concatenate([slots, before[before >= 0]]))
-        kept = self._current[np.unique(keys)]
+        touched = distinct(np.concatenate([slots, before[before >= 0]]))
+        kept = self._current[distinct(keys)]
         self._rows.free(np.setdiff1d(touched, kept))
         return given
 

@@ -1,15 +1,15 @@
 """A counted B-tree of triples of integers: any order of values under insertion and deletion in any order.
 
-Entries stand in leaves, sorted, each with how often it is there; an inner node has, for each child, the child's
-least entry and how many values are under it. So the least and the greatest value of a range, the number of
-values before one and the value of a rank each cost one way from the root. Full nodes are split on the way down.
-A node that falls below a quarter is merged with a neighbour if both together fill no more than three quarters;
+Entries stand in leaves, sorted, each with how often it is there; an inner node has, for each child, its least
+entry and how many values are under it. So the least and the greatest value of a range, the number of values
+before one and the value of a rank each cost one way from the root. Full nodes are split on the way down. A
+node that falls below a quarter is merged with a neighbour if both together fill no more than three quarters;
 then one of any two neighbours is at least three eighths full, and memory follows the number of entries.
 
 Many small sorted bags (the values of each group) are one tree: the bag's number is the first of the three.
 
-The whole tree is one array, a row per node, so that kernels have one thing to pass on: row 0 tells about the
-tree, the others have their length and then, per entry, the three integers, a count and a child (−1 in leaves).
+The whole tree is one array, a row per node, so that kernels have one thing to pass on: row 0 is about it, the
+others have their length and then, per entry, the three integers, a count and a child (−1 in leaves).
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ ENTRY = 5
 FIRST, SECOND, THIRD, SIZE, CHILD = 1, 2, 3, 4, 5
 """Where the parts of a node's first entry stand; those of the next one stand ENTRY places on."""
 _LENGTH = 0
-# Of row 0: the root, nodes ever used, the first free one, nodes to be had; the way from the root.
-_ROOT, _USED, _FREE, _SPARE, _PATH = 0, 1, 2, 3, 4
-_DEEPEST = 32
+# Of row 0: the root, nodes ever used, the first free one, nodes to be had, entries; the way from the root.
+_ROOT, _USED, _FREE, _SPARE, _ENTRIES, _PATH = 0, 1, 2, 3, 4, 5
 # Enough nodes for one insertion: a split on every level, and a new root.
 _RESERVE = 24
 
@@ -201,6 +200,7 @@ def insert(tree: Tree, a: int, b: int, c: int, count: int) -> int:
     _put(tree, node, at, a, b, c)
     tree[node, SIZE + ENTRY * at] = count
     tree[node, CHILD + ENTRY * at] = -1
+    tree[0, _ENTRIES] += 1
     return count
 
 
@@ -260,6 +260,7 @@ def remove(tree: Tree, a: int, b: int, c: int) -> int:
     if left > 0:
         return left
     _close_gap(tree, node, at)
+    tree[0, _ENTRIES] -= 1
     for level in range(depth - 1, -1, -1):
         _mend(tree, tree[0, _PATH + 2 * level], tree[0, _PATH + 2 * level + 1])
     root = tree[0, _ROOT]
@@ -350,23 +351,16 @@ def _remove_all(tree: Tree, a: Ints, b: Ints, c: Ints) -> int:
 
 
 @kernel
-def _entries(tree: Tree, out: Tree) -> int:
-    """Write entries in order, as far as `out` has room for them; gives how many there are."""
-    root = tree[0, _ROOT]
-    total = 0
-    for i in range(tree[root, _LENGTH]):
-        total += tree[root, SIZE + ENTRY * i]
+def _write_entries(tree: Tree, out: Tree) -> None:
     passed = 0
     count = 0
-    while passed < total:
+    while count < tree[0, _ENTRIES]:
         node, _ = select(tree, passed)
         for i in range(tree[node, _LENGTH]):
-            if count < out.shape[1]:
-                for k in range(4):
-                    out[k, count] = tree[node, FIRST + ENTRY * i + k]
+            for k in range(4):
+                out[k, count] = tree[node, FIRST + ENTRY * i + k]
             count += 1
             passed += tree[node, SIZE + ENTRY * i]
-    return count
 
 
 class CountedTree:
@@ -376,7 +370,11 @@ class CountedTree:
         nodes = 2 * _RESERVE
         self.tree: Tree = np.zeros((nodes, FIRST + ENTRY * WIDTH), dtype=np.int64)
         self.tree[1, CHILD] = -1
-        self.tree[0, :_PATH] = 1, 2, -1, nodes - 2
+        self.tree[0, :_PATH] = 1, 2, -1, nodes - 2, 0
+
+    def __len__(self) -> int:
+        """The number of different entries."""
+        return int(self.tree[0, _ENTRIES])
 
     @property
     def nbytes(self) -> int:
@@ -403,13 +401,9 @@ class CountedTree:
 
     def entries(self) -> tuple[Ints, Ints, Ints, Ints]:
         """All entries in order, and how often each is there."""
-        out = np.empty((4, self.entry_count), dtype=np.int64)
-        _entries(self.tree, out)
+        out = np.empty((4, len(self)), dtype=np.int64)
+        _write_entries(self.tree, out)
         return out[0], out[1], out[2], out[3]
-
-    @property
-    def entry_count(self) -> int:
-        return int(_entries(self.tree, np.empty((4, 0), dtype=np.int64)))
 
     def recode(self, part: int, old: Ints, new: Ints) -> None:
         """Replace the values `old` (sorted) of a part of all entries by `new`, in the same order."""

@@ -150,48 +150,47 @@ class ScanList:
         self._size = count
 
 
+# What a calendar queue knows of a slot, side by side: its neighbours on the page, and when it leaves.
+_FOLLOWING, _BEFORE, _WHEN = 0, 1, 2
+_FIRST, _ABSENT = -1, -2
+
+
 @kernel
-def _link(slots: Ints, exp: Ints, width: int, heads: Ints, following: Ints, before: Ints, when: Ints) -> None:
+def _link(slots: Ints, exp: Ints, width: int, heads: Ints, entries: Ints) -> None:
     pages = heads.shape[0]
     for i in range(slots.shape[0]):
         slot = slots[i]
-        when[slot] = exp[i]
+        entries[slot, _WHEN] = exp[i]
         if exp[i] == _NEVER:
-            before[slot] = -2
+            entries[slot, _BEFORE] = _ABSENT
             continue
         page = (exp[i] // width) % pages
         head = heads[page]
-        following[slot] = head
-        before[slot] = -1
+        entries[slot, _FOLLOWING] = head
+        entries[slot, _BEFORE] = _FIRST
         if head >= 0:
-            before[head] = slot
+            entries[head, _BEFORE] = slot
         heads[page] = slot
 
 
 @kernel
-def _unlink(slot: int, width: int, heads: Ints, following: Ints, before: Ints, when: Ints) -> None:
-    if before[slot] == -2:
-        return
-    after = following[slot]
-    if before[slot] >= 0:
-        following[before[slot]] = after
-    else:
-        heads[(when[slot] // width) % heads.shape[0]] = after
-    if after >= 0:
-        before[after] = before[slot]
-    before[slot] = -2
-
-
-@kernel
-def _unlink_all(slots: Ints, width: int, heads: Ints, following: Ints, before: Ints, when: Ints) -> None:
+def _unlink(slots: Ints, width: int, heads: Ints, entries: Ints) -> None:
     for i in range(slots.shape[0]):
-        _unlink(slots[i], width, heads, following, before, when)
+        slot = slots[i]
+        before, after = entries[slot, _BEFORE], entries[slot, _FOLLOWING]
+        if before == _ABSENT:
+            continue
+        if before >= 0:
+            entries[before, _FOLLOWING] = after
+        else:
+            heads[(entries[slot, _WHEN] // width) % heads.shape[0]] = after
+        if after >= 0:
+            entries[after, _BEFORE] = before
+        entries[slot, _BEFORE] = _ABSENT
 
 
 @kernel
-def _turn(
-    since: int, through: int, width: int, heads: Ints, following: Ints, before: Ints, when: Ints, out: Ints
-) -> int:
+def _turn(since: int, through: int, width: int, heads: Ints, entries: Ints, out: Ints) -> int:
     """Take out what is due, page by page from that of `since`; gives how much it is."""
     pages = heads.shape[0]
     first, last = since // width, through // width
@@ -200,13 +199,22 @@ def _turn(
     count = 0
     for page in range(first, last + 1):
         slot = heads[page % pages]
+        kept = -1
         while slot >= 0:
-            after = following[slot]
-            if when[slot] <= through:
-                _unlink(slot, width, heads, following, before, when)
+            after = entries[slot, _FOLLOWING]
+            if entries[slot, _WHEN] <= through:
+                entries[slot, _BEFORE] = _ABSENT
                 out[count] = slot
                 count += 1
+            else:
+                # What stays is linked anew.
+                entries[slot, _FOLLOWING] = kept
+                entries[slot, _BEFORE] = _FIRST
+                if kept >= 0:
+                    entries[kept, _BEFORE] = slot
+                kept = slot
             slot = after
+        heads[page % pages] = kept
     return count
 
 
@@ -223,9 +231,7 @@ class CalendarQueue:
     def __init__(self, pages: int | None = None) -> None:
         self._fixed = pages is not None
         self._heads = np.full(pages or 16, -1, dtype=np.int64)
-        self._following = np.full(64, -1, dtype=np.int64)
-        self._before = np.full(64, -2, dtype=np.int64)
-        self._when = np.zeros(64, dtype=np.int64)
+        self._entries = np.full((64, 4), _ABSENT, dtype=np.int64)
         self._width = 1
         self._size = 0
         self._since: int | None = None
@@ -240,17 +246,14 @@ class CalendarQueue:
 
     @property
     def nbytes(self) -> int:
-        return self._heads.nbytes + 3 * self._following.nbytes
+        return self._heads.nbytes + self._entries.nbytes
 
     def push(self, slots: Ints, exp: Ints) -> None:
         if not len(slots):
             return
         needed = int(slots.max()) + 1
-        if needed > len(self._following):
-            size = 1 << (needed - 1).bit_length()
-            self._following = grown(self._following, size, -1)
-            self._before = grown(self._before, size, -2)
-            self._when = grown(self._when, size, 0)
+        if needed > len(self._entries):
+            self._entries = grown(self._entries, 1 << (needed - 1).bit_length(), _ABSENT)
         timed = exp[exp != _NEVER]
         self._size += len(timed)
         if len(timed):
@@ -259,7 +262,7 @@ class CalendarQueue:
             self._since = low if self._since is None else min(self._since, low)
             if self._needs_new_wheel():
                 self._rebuild()
-        _link(slots, exp, self._width, self._heads, self._following, self._before, self._when)
+        _link(slots, exp, self._width, self._heads, self._entries)
 
     def _needs_new_wheel(self) -> bool:
         assert self._since is not None
@@ -270,7 +273,7 @@ class CalendarQueue:
     def _rebuild(self) -> None:
         """A wheel with pages for the rows there are, wide enough to reach the last of them in one turn."""
         assert self._since is not None
-        slots = np.flatnonzero(self._before != -2)
+        slots = np.flatnonzero(self._entries[:, _BEFORE] != _ABSENT)
         if not self._fixed:
             wanted = max(16, self._size // self.ROWS_A_PAGE)
             pages = 1 << (wanted - 1).bit_length()
@@ -278,19 +281,17 @@ class CalendarQueue:
         else:
             self._heads[:] = -1
         self._width = max(1, -(-(self._last - self._since) // self.pages))
-        _link(slots, self._when[slots], self._width, self._heads, self._following, self._before, self._when)
+        _link(slots, self._entries[slots, _WHEN], self._width, self._heads, self._entries)
 
     def due(self, through: int) -> Ints:
         if self._since is None or self._size == 0 or through < self._since:
             return _NONE
         out = np.empty(self._size, dtype=np.int64)
-        count = _turn(
-            self._since, through, self._width, self._heads, self._following, self._before, self._when, out
-        )
+        count = _turn(self._since, through, self._width, self._heads, self._entries, out)
         self._since = through
         self._size -= count
         return out[:count].copy()
 
     def remove(self, slots: Ints) -> None:
-        self._size -= int((self._before[slots] != -2).sum())
-        _unlink_all(slots, self._width, self._heads, self._following, self._before, self._when)
+        self._size -= int((self._entries[slots, _BEFORE] != _ABSENT).sum())
+        _unlink(slots, self._width, self._heads, self._entries)

@@ -1,6 +1,6 @@
 """Live strings by number, in order: a label for each, so that labels compare as the strings do.
 
-A string is known while rows that are there have it, and has one number all the while. Labels leave gaps: a new
+A string is known while there are rows with it, and has one number all the while. Labels leave gaps: a new
 string takes one between its neighbours', and only where there is no room left all labels are dealt anew
 (list labelling). Strings compare byte by byte. Cost: a hash per row, O(log n) per new string.
 """

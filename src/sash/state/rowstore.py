@@ -174,15 +174,14 @@ class _Strings:
 class RowStore:
     """Rows with a time of entry and of leaving.
 
-    `start`, `end` and `exp` are indexed by slot. `exp` is when a row is foreseen to leave, `end` when it
-    really leaves, as far as is known.
+    `start`, `exp`, `end` and `born` are indexed by slot and lie side by side, because they are looked at
+    together. `exp` is when a row is foreseen to leave, `end` when it really leaves, as far as is known; `born`
+    is for the operator to tell batches apart.
     """
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.types = tuple(types)
-        self.start = np.zeros(_SMALLEST, dtype=np.int64)
-        self.exp = np.zeros(_SMALLEST, dtype=np.int64)
-        self.end = np.zeros(_SMALLEST, dtype=np.int64)
+        self._life = np.zeros((_SMALLEST, 4), dtype=np.int64)
         self.live: Bools = np.zeros(_SMALLEST, dtype=np.bool_)
         self._columns = [
             (_Strings if pa.types.is_string(type_) else _Numbers)(type_, _SMALLEST) for type_ in types
@@ -198,11 +197,27 @@ class RowStore:
 
     @property
     def capacity(self) -> int:
-        return len(self.start)
+        return len(self._life)
+
+    @property
+    def start(self) -> Ints:
+        return self._life[:, 0]
+
+    @property
+    def exp(self) -> Ints:
+        return self._life[:, 1]
+
+    @property
+    def end(self) -> Ints:
+        return self._life[:, 2]
+
+    @property
+    def born(self) -> Ints:
+        return self._life[:, 3]
 
     @property
     def nbytes(self) -> int:
-        fixed = 3 * self.start.nbytes + self.live.nbytes + self._free.nbytes
+        fixed = self._life.nbytes + self.live.nbytes + self._free.nbytes
         return fixed + sum(column.nbytes for column in self._columns)
 
     def append(self, ts: Ints, exp: Ints, columns: Sequence[pa.Array]) -> Ints:
@@ -213,9 +228,9 @@ class RowStore:
         slots = self._free[(self._first_free + np.arange(count)) % len(self._free)]
         self._first_free = (self._first_free + count) % len(self._free)
         self._free_count -= count
-        self.start[slots] = ts
-        self.exp[slots] = exp
-        self.end[slots] = exp
+        self._life[slots, 0] = ts
+        self._life[slots, 1] = exp
+        self._life[slots, 2] = exp
         for column, values in zip(self._columns, columns, strict=True):
             column.put(slots, values, self.live)
         self.live[slots] = True
@@ -243,9 +258,7 @@ class RowStore:
     def _grow(self, needed: int) -> None:
         old = self.capacity
         capacity = max(2 * old, 1 << (needed - 1).bit_length())
-        self.start = grown(self.start, capacity, 0)
-        self.exp = grown(self.exp, capacity, 0)
-        self.end = grown(self.end, capacity, 0)
+        self._life = grown(self._life, capacity, 0)
         self.live = grown(self.live, capacity, False)
         for column in self._columns:
             column.grow(capacity)

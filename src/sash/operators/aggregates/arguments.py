@@ -1,7 +1,7 @@
 """What aggregates read: the values of a column, as numbers that kernels take, with the signs that count.
 
-A NULL has the sign 0: nobody counts it. With DISTINCT a value counts when the first row with it comes and when
-the last one goes; all other rows have the sign 0.
+A NULL has the sign 0: nobody counts it. With DISTINCT a value counts when the first row with it comes and
+when the last one goes; all other rows have the sign 0.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from sash.errors import InternalError
 from sash.operators.aggregates.events import Events
+from sash.operators.aggregates.tally import Tally, from_value_table, value_table
 from sash.operators.aggregates.values import column_array
-from sash.operators.delta import Ints
+from sash.operators.delta import Ints, one_array
 from sash.operators.operator import State
-from sash.state.fingerprints import Keys, null_mask, numbers_of
+from sash.state.fingerprints import null_mask, numbers_of
 from sash.state.jit import kernel
-from sash.state.keytable import KeyTable, grown
 from sash.state.lexicon import Lexicon, Moved
 from sash.state.ordering import double_to_ordinal, ordinal_to_double
 
@@ -51,6 +51,7 @@ class Argument(ABC):
 
     def settle(self) -> None:
         """After a batch: forget what no row has any more."""
+        return
 
     def decode(self, ordinals: Ints) -> pa.Array:
         """Values from ordinals."""
@@ -72,6 +73,7 @@ class Argument(ABC):
 
     def restore(self, state: State, numbers: Ints) -> None:
         """`numbers` has the number of each group in the table of groups."""
+        return
 
     @property
     def entries(self) -> int:
@@ -151,12 +153,8 @@ class Strings(Argument):
         return {"words": self._lexicon.table()}
 
     def restore(self, state: State, numbers: Ints) -> None:
-        table = state["words"].combine_chunks()
-        words = table.column("word")
-        self._lexicon.load(
-            words.chunk(0) if words.num_chunks else pa.array([], pa.string()),
-            table.column("uses").to_numpy(),
-        )
+        words = one_array(state["words"].column("word"))
+        self._lexicon.load(words, state["words"].column("uses").to_numpy())
 
     @property
     def entries(self) -> int:
@@ -169,7 +167,10 @@ class Strings(Argument):
 
 @kernel
 def _toggle(entries: Ints, places: Ints, signs: Ints, counts: Ints, out: Ints, emptied: Ints) -> int:
-    """The signs of values that come or go altogether; gives how many entries have no rows left, −1 if wrong."""
+    """The signs of values that come or go altogether; gives how many entries have no rows left.
+
+    −1 says that a count would be negative.
+    """
     for i in range(len(entries)):
         entry, place = entries[i], places[i]
         count = counts[entry] + signs[place]
@@ -191,13 +192,12 @@ def _toggle(entries: Ints, places: Ints, signs: Ints, counts: Ints, out: Ints, e
 
 
 class Distinct(Argument):
-    """Each value of another argument once per group: a count per group and value."""
+    """Each value of another argument once per group."""
 
     def __init__(self, argument: Argument) -> None:
         self.type = argument.type
         self._argument = argument
-        self._keys = KeyTable()
-        self._counts = np.zeros(self._keys.capacity, dtype=np.int64)
+        self._tally = Tally()
 
     def read(self, events: Events, columns: Sequence[pa.Array]) -> Given:
         raise InternalError("a distinct argument is read from another")
@@ -205,56 +205,33 @@ class Distinct(Argument):
     def narrow(self, events: Events, given: Given) -> Given:
         """What is left of another argument's values."""
         places = np.flatnonzero(given.signs)
-        groups = events.numbers[places]
-        entries = self._enter(groups, given.codes[places])
+        entries = self._tally.enter(events.numbers[places], given.codes[places])
         signs = np.zeros(len(events), dtype=np.int64)
         emptied = np.empty(len(places), dtype=np.int64)
-        count = _toggle(entries, places, given.signs, self._counts, signs, emptied)
+        count = _toggle(entries, places, given.signs, self._tally.counts, signs, emptied)
         if count < 0:
             raise InternalError("a negative tuple takes back a value that is not there")
-        self._counts[emptied[:count]] = 0
-        self._keys.release(emptied[:count])
+        self._tally.counts[emptied[:count]] = 0
+        self._tally.forget(emptied[:count])
         return Given(signs, given.values, given.ordinals, given.codes, given.moved)
 
-    def _enter(self, groups: Ints, codes: Ints) -> Ints:
-        entries = self._keys.intern(Keys(groups.view(np.uint64), codes.view(np.uint64)))
-        self._counts = grown(self._counts, self._keys.capacity, 0)
-        return entries
-
     def snapshot(self, rows: Ints) -> State:
-        entries = np.flatnonzero(self._counts)
-        keys = self._keys.keys_of(entries)
-        return {
-            "values": pa.table(
-                {
-                    "group": rows[keys.first.view(np.int64)],
-                    "value": self._argument.decode_codes(keys.second.view(np.int64)),
-                    "count": self._counts[entries],
-                }
-            )
-        }
+        groups, codes, counts = self._tally.pairs()
+        return {"values": value_table(rows[groups], self._argument.decode_codes(codes), counts)}
 
     def restore(self, state: State, numbers: Ints) -> None:
-        groups, values, counts = value_table(state["values"])
-        if len(values):
-            _, codes = self._argument.encode(values)
-            self._counts[self._enter(numbers[groups], codes)] = counts
+        groups, values, counts = from_value_table(state["values"])
+        _, codes = self._argument.encode(values)
+        entries = self._tally.enter(numbers[groups], codes)
+        self._tally.counts[entries] = counts
 
     @property
     def entries(self) -> int:
-        return len(self._keys)
+        return len(self._tally)
 
     @property
     def nbytes(self) -> int:
-        return self._keys.nbytes + self._counts.nbytes
-
-
-def value_table(table: pa.Table) -> tuple[Ints, pa.Array, Ints]:
-    """A table of group, value and count."""
-    values = table.column("value").combine_chunks()
-    if isinstance(values, pa.ChunkedArray):
-        values = values.chunk(0) if values.num_chunks else pa.array([], values.type)
-    return table.column("group").to_numpy().copy(), values, table.column("count").to_numpy().copy()
+        return self._tally.nbytes
 
 
 def _counted(signs: Ints, column: pa.Array) -> Ints:

@@ -1,7 +1,7 @@
 """MIN, MAX and quantiles of rows that leave in any order: the values of each group in a counted tree.
 
-Equal values are one entry with a count. O(log n) per row and per look. MIN and MAX remember their value and look
-for it again only when it has left.
+Equal values are one entry with a count. O(log n) per row and per look. MIN and MAX remember their value and
+look for it again only when it has left.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import pyarrow as pa
 
 from sash.errors import InternalError
-from sash.operators.aggregates.arguments import Argument, Given, value_table
+from sash.operators.aggregates.arguments import Argument, Given
 from sash.operators.aggregates.events import Events
 from sash.operators.aggregates.measure import Measure
+from sash.operators.aggregates.tally import from_value_table, value_table
 from sash.operators.delta import Bools, Ints
 from sash.operators.operator import State
 from sash.state.countedtree import (
@@ -34,8 +34,6 @@ from sash.state.countedtree import (
 from sash.state.jit import kernel
 from sash.state.keytable import grown
 
-MINIMUM = Fraction(0)
-MAXIMUM = Fraction(1)
 _LARGEST_DENOMINATOR = 10**9
 
 
@@ -48,7 +46,7 @@ def _look(
         # ⌈count · part / whole⌉, without a product that overflows.
         wanted = (count // whole) * part + ((count % whole) * part + whole - 1) // whole
         node, at = select(tree, rank(tree, number, LEAST, LEAST) + wanted - 1)
-        return tree[node, SECOND + ENTRY * at]
+        return int(tree[node, SECOND + ENTRY * at])
     if stale[probe]:
         if part == 0:
             node, at = at_or_after(tree, number, LEAST, LEAST)
@@ -56,7 +54,7 @@ def _look(
             node, at = before(tree, number + 1, LEAST, LEAST)
         found[probe] = tree[node, SECOND + ENTRY * at]
         stale[probe] = False
-    return found[probe]
+    return int(found[probe])
 
 
 @kernel
@@ -95,7 +93,7 @@ def _follow(
     stale: Bools,
     out: Ints,
 ) -> int:
-    """Take events from `begin` on until the tree is full; gives how far it came, −1 if a value was not there."""
+    """Take events from `begin` on until the tree is full; gives how far it came, −1 if a value is missing."""
     for i in range(begin, len(numbers)):
         number, value = numbers[i], ordinals[i]
         if signs[i] > 0:
@@ -170,10 +168,11 @@ class OrderedValues(Measure):
         state = self._counts, parts, wholes, self._found, self._stale, self.samples
         _look_all(events.groups, self._tree.tree, *state)
         order = events.by_group()
-        ordered = events.numbers[order], given.signs[order], given.ordinals[order], events.marks[order]
+        numbers, signs = events.numbers[order], given.signs[order]
+        ordinals, marks = given.ordinals[order], events.marks[order]
         done = 0
         while True:
-            done = _follow(done, *ordered, self._tree.tree, *state)
+            done = _follow(done, numbers, signs, ordinals, marks, self._tree.tree, *state)
             if done == len(events):
                 return
             if done < 0:
@@ -195,21 +194,20 @@ class OrderedValues(Measure):
     def snapshot(self, numbers: Ints, rows: Ints) -> State:
         groups, ordinals, _, counts = self._tree.entries()
         values = self._argument.decode(ordinals)
-        return {"values": pa.table({"group": rows[groups], "value": values, "count": counts})}
+        return {"values": value_table(rows[groups], values, counts)}
 
     def restore(self, state: State, numbers: Ints, capacity: int) -> None:
         self._grow(capacity)
-        groups, values, counts = value_table(state["values"])
-        if len(values):
-            ordinals, _ = self._argument.encode(values)
-            owners = numbers[groups]
-            self._tree.add(owners, ordinals, np.zeros(len(owners), dtype=np.int64), counts)
-            np.add.at(self._counts, owners, counts)
-            self._stale[:] = True
+        groups, values, counts = from_value_table(state["values"])
+        ordinals, _ = self._argument.encode(values)
+        owners = numbers[groups]
+        self._tree.add(owners, ordinals, np.zeros(len(owners), dtype=np.int64), counts)
+        np.add.at(self._counts, owners, counts)
+        self._stale[:] = True
 
     @property
     def entries(self) -> int:
-        return self._tree.entry_count
+        return len(self._tree)
 
     @property
     def nbytes(self) -> int:

@@ -1,7 +1,7 @@
 """TOP(x, k): the most frequent values of each group, most frequent first, equal counts by value.
 
-A hash table has the count of each value in each group, and a counted tree the values by (group, −count, value);
-a row moves one value in it, so it costs O(log n), and a look O(k + log n).
+A tally has the count of each value in each group, and a counted tree the values by (group, −count, value). A
+row moves one value in the tree, so it costs O(log n), and a look O(k + log n).
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from sash.errors import InternalError
-from sash.operators.aggregates.arguments import Argument, Given, value_table
+from sash.operators.aggregates.arguments import Argument, Given
 from sash.operators.aggregates.events import Events
 from sash.operators.aggregates.json_text import json_values, pairs_text
 from sash.operators.aggregates.measure import Measure
+from sash.operators.aggregates.tally import Tally, from_value_table, value_table
 from sash.operators.aggregates.values import Values
 from sash.operators.delta import Bools, Ints
 from sash.operators.operator import State
@@ -31,9 +32,8 @@ from sash.state.countedtree import (
     length_of,
     remove,
 )
-from sash.state.fingerprints import Keys
 from sash.state.jit import kernel
-from sash.state.keytable import KeyTable, grown
+from sash.state.keytable import grown
 
 
 @kernel
@@ -109,7 +109,7 @@ def _follow(
     counts: Ints,
     about: Ints,
 ) -> int:
-    """Take events from `begin` on; stops where the tree or the samples need room. −1 if a value was not there."""
+    """Take events from `begin` on, up to where tree or samples need room; −1 if a value is missing."""
     for i in range(begin, len(numbers)):
         number = numbers[i]
         if not has_room(tree) or about[0] + min(kinds[number] + 1, limit) > len(values):
@@ -178,8 +178,7 @@ class Frequencies(Measure):
     def __init__(self, argument: Argument, limit: int) -> None:
         self._argument = argument
         self._limit = limit
-        self._keys = KeyTable()
-        self._uses = np.zeros(self._keys.capacity, dtype=np.int64)
+        self._tally = Tally()
         self._kinds = np.zeros(0, dtype=np.int64)
         self._tree = CountedTree()
         self._pairs: Pairs | None = None
@@ -189,7 +188,7 @@ class Frequencies(Measure):
         if given.moved is not None:
             self._tree.recode(THIRD, *given.moved)
         places = np.flatnonzero(given.signs)
-        found = self._enter(events.numbers[places], given.codes[places])
+        found = self._tally.enter(events.numbers[places], given.codes[places])
         entries = np.full(len(events), -1, dtype=np.int64)
         entries[places] = found
         begins, ends = (np.zeros(events.samples, dtype=np.int64) for _ in range(2))
@@ -221,7 +220,7 @@ class Frequencies(Measure):
                 done,
                 *ordered,
                 entries,
-                self._uses,
+                self._tally.counts,
                 self._kinds,
                 self._limit,
                 self._tree.tree,
@@ -239,15 +238,7 @@ class Frequencies(Measure):
                 else:
                     self._tree.grow()
         self._pairs = Pairs(begins, ends, values, counts, self._argument)
-        self._forget(found)
-
-    def _enter(self, groups: Ints, codes: Ints) -> Ints:
-        entries = self._keys.intern(Keys(groups.view(np.uint64), codes.view(np.uint64)))
-        self._uses = grown(self._uses, self._keys.capacity, 0)
-        return entries
-
-    def _forget(self, entries: Ints) -> None:
-        self._keys.release(np.unique(entries[self._uses[entries] == 0]))
+        self._tally.forget(np.unique(found[self._tally.counts[found] == 0]))
 
     def pairs(self) -> Pairs:
         """The samples of the last batch."""
@@ -263,22 +254,22 @@ class Frequencies(Measure):
     def snapshot(self, numbers: Ints, rows: Ints) -> State:
         groups, negative, ordinals, _ = self._tree.entries()
         values = self._argument.decode(ordinals)
-        return {"values": pa.table({"group": rows[groups], "value": values, "count": -negative})}
+        return {"values": value_table(rows[groups], values, -negative)}
 
     def restore(self, state: State, numbers: Ints, capacity: int) -> None:
         self._kinds = grown(self._kinds, capacity, 0)
-        groups, values, counts = value_table(state["values"])
-        if len(values):
-            ordinals, codes = self._argument.encode(values)
-            owners = numbers[groups]
-            self._uses[self._enter(owners, codes)] = counts
-            self._tree.add(owners, -counts, ordinals, np.ones(len(owners), dtype=np.int64))
-            np.add.at(self._kinds, owners, 1)
+        groups, values, counts = from_value_table(state["values"])
+        ordinals, codes = self._argument.encode(values)
+        owners = numbers[groups]
+        entries = self._tally.enter(owners, codes)
+        self._tally.counts[entries] = counts
+        self._tree.add(owners, -counts, ordinals, np.ones(len(owners), dtype=np.int64))
+        np.add.at(self._kinds, owners, 1)
 
     @property
     def entries(self) -> int:
-        return len(self._keys)
+        return len(self._tally)
 
     @property
     def nbytes(self) -> int:
-        return self._keys.nbytes + self._uses.nbytes + self._kinds.nbytes + self._tree.nbytes
+        return self._tally.nbytes + self._kinds.nbytes + self._tree.nbytes

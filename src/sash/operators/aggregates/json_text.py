@@ -1,5 +1,7 @@
-"""Values as JSON, spelled as in result files: times in ISO 8601 with six digits and Z, shortest doubles (1.0, not
-1), "NaN", "Infinity" and "-Infinity" as strings, text in UTF-8 with only what must be escaped.
+"""Values as JSON, spelled as in result files.
+
+Times are in ISO 8601 with six digits and Z; doubles are the shortest that read back the same (1.0, not 1),
+with "NaN", "Infinity" and "-Infinity" as strings; text is UTF-8, and only what must be is escaped.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ def json_values(values: pa.Array) -> pa.Array:
 
 
 def pairs_text(values: pa.Array, counts: Ints, offsets: Ints) -> pa.Array:
-    """Lists of pairs, such as [["a", 3], ["b", 1]]: list i has those from offsets[i] on; NULL if it is empty."""
+    """Lists of pairs, such as [["a", 3], ["b", 1]]; list i begins at offsets[i]. NULL where it is empty."""
     pairs = _join(pa.scalar("["), values, pa.scalar(", "), pa.array(counts).cast(pa.string()), pa.scalar("]"))
     lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pairs)
     text = _join(pa.scalar("["), pc.binary_join(lists, pa.scalar(", ")), pa.scalar("]"))

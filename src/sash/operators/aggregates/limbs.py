@@ -1,6 +1,6 @@
 """Exact sums: long fixed-point numbers to which doubles and their squares are added, and rounded once.
 
-A number is a row of limbs of 32 bits each in int64 words, the least first; the last limb is signed. Adding to it
+A number is a row of limbs of 32 bits each in int64 words, the least first; the last limb is signed. Adding
 never loses a bit, so a sum does not depend on the order of its terms, what was added can be subtracted again,
 and a sum of nothing is exactly 0 (the small superaccumulator of R. M. Neal, Fast exact summation using small
 and large superaccumulators, 2015). Limbs are not carried until the number is looked at; a billion terms fit
@@ -44,20 +44,20 @@ def position(bits: int) -> int:
 
 
 @kernel
-def add(row: Ints, low: int, place: int, digits: int, rest: int, sign: int) -> None:
-    """row += sign · (rest · 2³² + digits) · 2^place; the row's first limb is the one with number `low`."""
+def add(sums: Ints, row: int, low: int, place: int, digits: int, rest: int, sign: int) -> None:
+    """sums[row] += sign · (rest · 2³² + digits) · 2^place; the first limb is the one with number `low`."""
     at = (place >> 5) - low
     shift = place & 31
     a = digits << shift
     b = rest << shift
-    row[at] += sign * (a & MASK)
-    row[at + 1] += sign * ((a >> BITS) + (b & MASK))
-    row[at + 2] += sign * (b >> BITS)
+    sums[row, at] += sign * (a & MASK)
+    sums[row, at + 1] += sign * ((a >> BITS) + (b & MASK))
+    sums[row, at + 2] += sign * (b >> BITS)
 
 
 @kernel
-def add_square(row: Ints, low: int, place: int, digits: int, rest: int, sign: int) -> None:
-    """row += sign · (rest · 2³² + digits)² · 2^place."""
+def add_square(sums: Ints, row: int, low: int, place: int, digits: int, rest: int, sign: int) -> None:
+    """sums[row] += sign · (rest · 2³² + digits)² · 2^place."""
     at = (place >> 5) - low
     shift = place & 31
     x, y = np.uint64(digits), np.uint64(rest)
@@ -76,42 +76,43 @@ def add_square(row: Ints, low: int, place: int, digits: int, rest: int, sign: in
         term += carried
         carried = term >> BITS
         part = (term & MASK) << shift
-        row[at + k] += sign * (part & MASK)
-        row[at + k + 1] += sign * (part >> BITS)
+        sums[row, at + k] += sign * (part & MASK)
+        sums[row, at + k + 1] += sign * (part >> BITS)
 
 
 @kernel
-def carry(row: Ints) -> None:
-    """Bring all limbs but the last into 0 … 2³² − 1."""
+def carry(sums: Ints, row: int) -> None:
+    """Bring all limbs of a number but the last into 0 … 2³² − 1."""
     over = 0
-    last = row.shape[0] - 1
+    last = sums.shape[1] - 1
     for k in range(last):
-        limb = row[k] + over
-        row[k] = limb & MASK
+        limb = sums[row, k] + over
+        sums[row, k] = limb & MASK
         over = limb >> BITS
     if last >= 0:
-        row[last] += over
+        sums[row, last] += over
 
 
 @kernel
-def magnitude(row: Ints, out: Ints) -> bool:
+def magnitude(sums: Ints, row: int, out: Ints) -> bool:
     """The absolute value of a carried number, one limb longer, all limbs plain; whether it was negative."""
-    count = row.shape[0]
+    count = sums.shape[1]
+    out[0] = 0
     if count == 0:
-        out[0] = 0
         return False
-    negative = row[count - 1] < 0
+    last = sums[row, count - 1]
     for k in range(count - 1):
-        out[k] = row[k]
-    out[count - 1] = row[count - 1] & MASK
-    out[count] = (row[count - 1] >> BITS) & MASK
-    if negative:
-        over = 1
-        for k in range(count + 1):
-            limb = (~out[k] & MASK) + over
-            out[k] = limb & MASK
-            over = limb >> BITS
-    return negative
+        out[k] = sums[row, k]
+    out[count - 1] = last & MASK
+    out[count] = (last >> BITS) & MASK
+    if last >= 0:
+        return False
+    over = 1
+    for k in range(count + 1):
+        limb = (~out[k] & MASK) + over
+        out[k] = limb & MASK
+        over = limb >> BITS
+    return True
 
 
 @kernel
@@ -160,14 +161,14 @@ def span(bits: Ints, signs: Ints) -> tuple[int, int]:
 
 
 @kernel
-def count_odd(bits: int, sign: int, odd: Ints) -> None:
+def count_odd(bits: int, sign: int, odd: Ints, row: int) -> None:
     """Count a NaN, +∞ or −∞."""
     if bits & _FRACTION:
-        odd[0] += sign
+        odd[row, 0] += sign
     elif bits > 0:
-        odd[1] += sign
+        odd[row, 1] += sign
     else:
-        odd[2] += sign
+        odd[row, 2] += sign
 
 
 def widened(matrix: Ints, limbs_below: int, limbs: int) -> Ints:

@@ -19,9 +19,11 @@ class Measure(ABC):
 
     def settle(self) -> None:
         """After a batch: forget samples and what no row has any more."""
+        return
 
     def reset(self, numbers: Ints) -> None:
         """Groups are gone."""
+        return
 
     @abstractmethod
     def snapshot(self, numbers: Ints, rows: Ints) -> State:

@@ -1,7 +1,7 @@
 """Sums of values and of their squares, exact, for variances.
 
-n·Σx² − (Σx)² is a difference of two large numbers that are nearly equal where values are far from 0 but close to
-each other. Here all three are exact integers (see limbs) and the difference is rounded once, so a variance is
+n·Σx² − (Σx)² is the difference of two large numbers, nearly equal where values are close to each other and
+far from 0. Here all three are exact integers (see limbs) and the difference is rounded once, so a variance is
 right to the last digit or so, never negative, 0 for equal values, and does not depend on what came and went.
 """
 
@@ -23,6 +23,7 @@ from sash.state.jit import kernel
 from sash.state.keytable import grown
 
 Floats = npt.NDArray[np.float64]
+Work = tuple[Ints, Ints, Ints, Ints]
 
 
 @kernel
@@ -57,28 +58,40 @@ def _subtract(target: Ints, other: Ints, count: int, length: int) -> None:
 
 @kernel
 def _look(
-    count: int, odd: Ints, sums: Ints, squares: Ints, low: int, unit: int, work: Ints, is_sample: bool
-) -> float:
-    """The variance of a group; 0 for a single value, whatever it is."""
-    limbs.carry(sums)
-    limbs.carry(squares)
+    g: int,
+    counts: Ints,
+    odd: Ints,
+    sums: Ints,
+    squares: Ints,
+    low: int,
+    unit: int,
+    work: Work,
+    out: Floats,
+    sample: int,
+) -> None:
+    """The variances of a group; 0 for a single value, whatever it is."""
+    limbs.carry(sums, g)
+    limbs.carry(squares, g)
+    out[sample, 0] = out[sample, 1] = 0.0
+    count = counts[g]
     if count < 2:
-        return 0.0
-    if odd[0] > 0 or odd[1] > 0 or odd[2] > 0:
-        return np.nan
-    size = sums.shape[0] + 1
-    square_size = squares.shape[0] + 1
-    limbs.magnitude(sums, work[0])
-    _multiply(work[0], size, work[0], size, work[1])
-    limbs.magnitude(squares, work[0])
-    work[2, 0] = count & limbs.MASK
-    work[2, 1] = count >> limbs.BITS
-    _multiply(work[0], square_size, work[2], 2, work[3])
-    length = square_size + 2
-    _subtract(work[3], work[1], min(2 * size, length), length)
-    digits, exponent = limbs.rounded(work[3], length)
-    divisor = float(count) * float(count - 1 if is_sample else count)
-    return math.ldexp(digits / divisor, exponent + 2 * (limbs.BITS * low + unit))
+        return
+    if odd[g, 0] > 0 or odd[g, 1] > 0 or odd[g, 2] > 0:
+        out[sample, 0] = out[sample, 1] = np.nan
+        return
+    plain, squared, product, factor = work
+    size, square_size = sums.shape[1] + 1, squares.shape[1] + 1
+    limbs.magnitude(sums, g, plain)
+    _multiply(plain, size, plain, size, squared)
+    limbs.magnitude(squares, g, plain)
+    factor[0], factor[1] = count & limbs.MASK, count >> limbs.BITS
+    _multiply(plain, square_size, factor, 2, product)
+    _subtract(product, squared, 2 * size, square_size + 2)
+    digits, exponent = limbs.rounded(product, square_size + 2)
+    exponent += 2 * (limbs.BITS * low + unit)
+    for k in range(2):
+        divisor = float(count) * float(count - 1 + k)
+        out[sample, k] = math.ldexp(digits / divisor, exponent)
 
 
 @kernel
@@ -90,13 +103,11 @@ def _look_all(
     squares: Ints,
     low: int,
     unit: int,
+    work: Work,
     out: Floats,
 ) -> None:
-    work = np.zeros((4, squares.shape[1] + 8), dtype=np.int64)
     for i in range(len(groups)):
-        g = groups[i]
-        for k in range(2):
-            out[i, k] = _look(counts[g], odd[g], sums[g], squares[g], low, unit, work, k == 0)
+        _look(groups[i], counts, odd, sums, squares, low, unit, work, out, i)
 
 
 @kernel
@@ -112,31 +123,31 @@ def _follow(
     squares: Ints,
     low: int,
     unit: int,
+    work: Work,
     out: Floats,
 ) -> None:
-    work = np.zeros((4, squares.shape[1] + 8), dtype=np.int64)
     for i in range(len(numbers)):
         g, sign, value = numbers[i], signs[i], values[i]
         if sign != 0:
             counts[g] += sign
-            if is_double and limbs.exponent(value) == limbs.ODD:
-                limbs.count_odd(value, sign, odd[g])
-            elif is_double:
-                digits, place = limbs.mantissa(value), limbs.position(value)
-                if digits != 0:
-                    x, y = digits & limbs.MASK, digits >> limbs.BITS
-                    limbs.add(sums[g], low, place, x, y, -sign if value < 0 else sign)
-                    limbs.add_square(squares[g], 2 * low, 2 * place, x, y, sign)
+            place = 0
+            if not is_double:
+                # |value| in two parts; that of the least integer does not fit into one.
+                x, y = value & limbs.MASK, value >> limbs.BITS
+                if value < 0:
+                    x, y = (~value & limbs.MASK) + 1, ~value >> limbs.BITS
+                    x, y = x & limbs.MASK, y + (x >> limbs.BITS)
+            elif limbs.exponent(value) == limbs.ODD:
+                limbs.count_odd(value, sign, odd, g)
+                x, y = 0, 0
             else:
-                # The least integer is its own negative, and right as an unsigned number.
-                size = np.uint64(-value if value < 0 else value)
-                x = np.int64(size & np.uint64(limbs.MASK))
-                y = np.int64(size >> np.uint64(limbs.BITS))
-                limbs.add(sums[g], 0, 0, x, y, -sign if value < 0 else sign)
-                limbs.add_square(squares[g], 0, 0, x, y, sign)
+                digits, place = limbs.mantissa(value), limbs.position(value)
+                x, y = digits & limbs.MASK, digits >> limbs.BITS
+            if x != 0 or y != 0:
+                limbs.add(sums, g, low, place, x, y, -sign if value < 0 else sign)
+                limbs.add_square(squares, g, 2 * low, 2 * place, x, y, sign)
         if marks[i] >= 0:
-            for k in range(2):
-                out[marks[i], k] = _look(counts[g], odd[g], sums[g], squares[g], low, unit, work, k == 0)
+            _look(g, counts, odd, sums, squares, low, unit, work, out, marks[i])
 
 
 class Moments(Measure):
@@ -162,9 +173,21 @@ class Moments(Measure):
                 self._squares = limbs.widened(self._squares, below, 2 * self._sums.shape[1])
             self._low = low
         self.samples = np.empty((events.samples, 2), dtype=np.float64)
-        state = self._counts, self._odd, self._sums, self._squares, self._low, self._unit, self.samples
-        _look_all(events.groups, *state)
-        _follow(events.numbers, given.signs, given.values, events.marks, self._is_double, *state)
+        size = self._squares.shape[1] + 4
+        plain, squared, product, factor = (np.zeros(n, dtype=np.int64) for n in (size, size, size, 2))
+        work = plain, squared, product, factor
+        sums = self._counts, self._odd, self._sums, self._squares, self._low, self._unit
+        _look_all(events.groups, *sums, work, self.samples)
+        _follow(
+            events.numbers,
+            given.signs,
+            given.values,
+            events.marks,
+            self._is_double,
+            *sums,
+            work,
+            self.samples,
+        )
 
     def _grow(self, capacity: int) -> None:
         self._sums = grown(self._sums, capacity, 0)

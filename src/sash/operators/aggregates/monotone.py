@@ -1,9 +1,9 @@
 """MIN and MAX of rows that leave in the order in which they came: a monotone queue per group.
 
-A queue holds the values that can still become the extreme: one is dropped when a later one is at least as good,
-so the queue is sorted, the extreme stands at its head, and a row costs a constant time, amortised (002, section
-2.2.1). Rows are known by their number in the order of arrival, so it does not matter in which order the
-departures of one instant are given.
+A queue holds the values that can still become the extreme: one is dropped when a later one is at least as
+good, so the queue is sorted, the extreme stands at its head, and a row costs a constant time, amortised. Rows
+are known by their number in the order of arrival, so it does not matter in which order the departures of one
+instant are given. The order in which rows of one group enter does matter.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from sash.errors import InternalError
-from sash.operators.aggregates.arguments import Argument, Given, value_table
+from sash.operators.aggregates.arguments import Argument, Given
 from sash.operators.aggregates.events import Events
 from sash.operators.aggregates.measure import Measure
-from sash.operators.delta import Ints
+from sash.operators.delta import Ints, one_array
 from sash.operators.operator import State
 from sash.state.countedtree import recoded
 from sash.state.jit import kernel
@@ -186,18 +186,23 @@ class MonotoneQueues(Measure):
         queues = self._queues[numbers]
         return {
             "groups": pa.table({"came": queues[:, _CAME].copy(), "went": queues[:, _WENT].copy()}),
-            "values": pa.table({"group": owners, "value": self._argument.decode(values), "count": arrivals}),
+            "values": pa.table(
+                {"group": owners, "value": self._argument.decode(values), "arrival": arrivals}
+            ),
         }
 
     def restore(self, state: State, numbers: Ints, capacity: int) -> None:
         self._grow(capacity)
         self._queues[numbers, _CAME] = state["groups"].column("came").to_numpy()
         self._queues[numbers, _WENT] = state["groups"].column("went").to_numpy()
-        groups, values, arrivals = value_table(state["values"])
-        if len(values):
-            ordinals, _ = self._argument.encode(values)
-            self._make_nodes(len(groups))
-            _load(numbers[groups], ordinals, arrivals, self._nodes, self._about, self._queues)
+        table = state["values"]
+        ordinals, _ = self._argument.encode(one_array(table.column("value")))
+        owners, arrivals = (
+            numbers[table.column("group").to_numpy()],
+            table.column("arrival").to_numpy().copy(),
+        )
+        self._make_nodes(len(owners))
+        _load(owners, ordinals, arrivals, self._nodes, self._about, self._queues)
 
     @property
     def entries(self) -> int:

@@ -1,9 +1,9 @@
 """Sums of integers and of doubles, both exact while rows come and go.
 
-A BIGINT sum is hi·2³² + lo, as in the kernels of the synopses. A DOUBLE sum is a long fixed-point number (see
-limbs) that is rounded when it is looked at, so nothing of a large value stays behind when it leaves; NaN and
-infinities are counted apart and leave no trace either. Space: 16 bytes per group for integers; for doubles 24
-bytes and 8 per limb, as many as the exponents that were seen need (5 for values from 10⁻⁵ to 10⁵, 68 at most).
+A BIGINT sum is hi·2³² + lo, as in the synopses. A DOUBLE sum is a long fixed-point number (see limbs) that is
+rounded when it is looked at, so nothing of a large value stays behind when it leaves; NaN and infinities are
+counted apart and leave no trace either. Space: 16 bytes per group for integers; for doubles 24 bytes and 8
+per limb, as many as the exponents that were seen need: 5 for values from 10⁻⁵ to 10⁵, 67 for all there are.
 """
 
 from __future__ import annotations
@@ -98,16 +98,16 @@ class IntegerSums(Measure):
 
 
 @kernel
-def _look(row: Ints, odd: Ints, low: int, scratch: Ints) -> float:
-    limbs.carry(row)
-    if odd[0] > 0 or (odd[1] > 0 and odd[2] > 0):
+def _look(number: int, low: int, sums: Ints, odd: Ints, scratch: Ints) -> float:
+    limbs.carry(sums, number)
+    if odd[number, 0] > 0 or (odd[number, 1] > 0 and odd[number, 2] > 0):
         return np.nan
-    if odd[1] > 0:
+    if odd[number, 1] > 0:
         return np.inf
-    if odd[2] > 0:
+    if odd[number, 2] > 0:
         return -np.inf
-    negative = limbs.magnitude(row, scratch)
-    digits, exponent = limbs.rounded(scratch, row.shape[0] + 1)
+    negative = limbs.magnitude(sums, number, scratch)
+    digits, exponent = limbs.rounded(scratch, sums.shape[1] + 1)
     value = math.ldexp(digits, exponent + limbs.BITS * low + UNIT)
     return -value if negative else value
 
@@ -116,7 +116,7 @@ def _look(row: Ints, odd: Ints, low: int, scratch: Ints) -> float:
 def _look_all(groups: Ints, low: int, sums: Ints, odd: Ints, out: Floats) -> None:
     scratch = np.zeros(sums.shape[1] + 1, dtype=np.int64)
     for i in range(len(groups)):
-        out[i] = _look(sums[groups[i]], odd[groups[i]], low, scratch)
+        out[i] = _look(groups[i], low, sums, odd, scratch)
 
 
 @kernel
@@ -127,17 +127,21 @@ def _sum_doubles(
     for i in range(len(numbers)):
         number, sign, value = numbers[i], signs[i], bits[i]
         if sign != 0:
+            digits = limbs.mantissa(value)
             if limbs.exponent(value) == limbs.ODD:
-                limbs.count_odd(value, sign, odd[number])
-            else:
-                digits = limbs.mantissa(value)
-                if digits != 0:
-                    if value < 0:
-                        sign = -sign
-                    place = limbs.position(value)
-                    limbs.add(sums[number], low, place, digits & limbs.MASK, digits >> limbs.BITS, sign)
+                limbs.count_odd(value, sign, odd, number)
+            elif digits != 0:
+                limbs.add(
+                    sums,
+                    number,
+                    low,
+                    limbs.position(value),
+                    digits & limbs.MASK,
+                    digits >> limbs.BITS,
+                    -sign if value < 0 else sign,
+                )
         if marks[i] >= 0:
-            out[marks[i]] = _look(sums[number], odd[number], low, scratch)
+            out[marks[i]] = _look(number, low, sums, odd, scratch)
 
 
 class DoubleSums(Measure):

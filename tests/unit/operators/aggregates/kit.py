@@ -1,7 +1,7 @@
 """What the tests of grouping share: random histories of rows, and their groups by definition.
 
-A history is a bag of rows, each with the instants at which it enters and leaves. What a grouping should say is
-computed from scratch at every instant, in plain Python with exact fractions.
+A history is a bag of rows, each with the instants at which it enters and leaves. What a grouping should say
+is computed from scratch at every instant, in plain Python with exact fractions.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ def grouping(
 _EPOCH = datetime.datetime(1970, 1, 1)
 VALUES: dict[Type, st.SearchStrategy[Any]] = {
     Type.BIGINT: st.one_of(
-        st.integers(-3, 3), st.sampled_from([2**62, -(2**62), 2**33, -(2**63), 2**63 - 1]), st.integers(-(2**40), 2**40)
+        st.integers(-3, 3),
+        st.sampled_from([2**62, -(2**62), 2**33, -(2**63), 2**63 - 1]),
+        st.integers(-(2**40), 2**40),
     ),
     Type.DOUBLE: st.one_of(
         st.sampled_from([0.0, -0.0, 0.1, 0.2, 0.3, -1.5, 1e16, 1e-300, 5e-324, 1e308, -1e308, 1e30]),
@@ -105,9 +107,9 @@ VALUES: dict[Type, st.SearchStrategy[Any]] = {
     ),
     Type.STRING: st.one_of(st.sampled_from(["a", "b", "", "é", "ab", 'q"\\\n']), st.text(max_size=3)),
     Type.BOOLEAN: st.booleans(),
-    Type.TIMESTAMP: st.one_of(
-        st.integers(-3, 3), st.integers(-(10**15), 10**15)
-    ).map(lambda micros: _EPOCH + datetime.timedelta(microseconds=micros)),
+    Type.TIMESTAMP: st.one_of(st.integers(-3, 3), st.integers(-(10**15), 10**15)).map(
+        lambda micros: _EPOCH + datetime.timedelta(microseconds=micros)
+    ),
 }
 # Surrogates are no text, and Arrow refuses them.
 VALUES[Type.STRING] = VALUES[Type.STRING].filter(lambda text: text.isprintable() or "\n" in text)
@@ -137,8 +139,7 @@ def histories(
 def delta_of(changes: Sequence[tuple[int, int, Row]], types: Sequence[Type]) -> Delta:
     """A delta of (ts, sign, values)."""
     columns = [
-        pa.array([values[i] for _, _, values in changes], ARROW_TYPES[type_])
-        for i, type_ in enumerate(types)
+        pa.array([values[i] for _, _, values in changes], ARROW_TYPES[type_]) for i, type_ in enumerate(types)
     ]
     ts = np.array([ts for ts, _, _ in changes], dtype=np.int64)
     sign = np.array([sign for _, sign, _ in changes], dtype=np.int8)
@@ -194,8 +195,8 @@ def variance(values: Sequence[Any], spare: int) -> float | None:
     if not all(math.isfinite(v) for v in values):
         return math.nan
     fractions = [Fraction(v) for v in values]
-    difference = n * sum(f * f for f in fractions) - sum(fractions) ** 2
-    return _to_double(difference / (n * (n - spare)))
+    squares, total = sum((f * f for f in fractions), Fraction(0)), sum(fractions, Fraction(0))
+    return _to_double((n * squares - total * total) / (n * (n - spare)))
 
 
 def top(values: Sequence[Any], limit: int) -> str | None:
@@ -255,7 +256,9 @@ def expected_at(
     for case in history:
         if case.enter <= instant and (case.leave is None or case.leave > instant):
             key = tuple(plain(v) for v in case.values[:key_count])
-            groups.setdefault(key, []).append(case.values[key_count] if len(case.values) > key_count else None)
+            groups.setdefault(key, []).append(
+                case.values[key_count] if len(case.values) > key_count else None
+            )
     return Counter(
         (*key, *(plain(value_of(aggregate, values)) for aggregate in calls)) for key, values in groups.items()
     )
