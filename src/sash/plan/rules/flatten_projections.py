@@ -13,7 +13,8 @@ from __future__ import annotations
 from sash.lang import algebra
 from sash.lang.algebra import Node
 from sash.lang.bound import Named
-from sash.plan.rules.transform import substitute, to_fixpoint
+from sash.plan.rules.transform import to_fixpoint
+from sash.plan.scalars import substitute
 
 
 def flatten_projections(plan: Node) -> Node:

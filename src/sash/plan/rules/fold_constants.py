@@ -8,7 +8,8 @@ from sqlglot.optimizer.simplify import simplify
 from sash.lang import algebra
 from sash.lang.algebra import Node
 from sash.lang.bound import Scalar
-from sash.plan.rules.transform import bottom_up, scalar_of, tree_of
+from sash.plan.rules.transform import bottom_up
+from sash.plan.scalars import scalar_of, tree_of
 
 
 def fold_constants(plan: Node) -> Node:
