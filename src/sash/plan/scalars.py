@@ -6,13 +6,15 @@ wants to change one copies it first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
 
-from sash.lang.algebra import Field
+from sash.lang import algebra
+from sash.lang.algebra import Field, Node
 from sash.lang.bound import Named, Scalar
 from sash.lang.types import Type
 
@@ -92,13 +94,53 @@ def substitute(scalar: Scalar, values: Mapping[str, Scalar]) -> Scalar:
 
 
 def readable(tree: exp.Expr) -> str:
-    """A readable form: columns without quotes and casts of plain constants left out."""
+    """A readable form: columns without quotes, constants without their casts and exponents of zero."""
 
     def shown(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal | exp.Neg):
             return node.this
+        if isinstance(node, exp.Literal) and not node.is_string:
+            return exp.Literal(this=str(node.this).removesuffix("e0"), is_string=False)
         if isinstance(node, exp.Identifier):
             return exp.to_identifier(node.name, quoted=False)
         return node
 
     return tree.copy().transform(shown).sql(dialect="duckdb")
+
+
+def map_scalars(node: Node, change: Callable[[Scalar], Scalar]) -> Node:
+    """The same operator with every expression of its own changed; the very same where nothing changes.
+
+    All scalars of a node change before it is made anew, because it checks them against its inputs.
+    """
+
+    def each(scalars: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+        return tuple(change(scalar) for scalar in scalars)
+
+    def maybe(scalar: Scalar | None) -> Scalar | None:
+        return None if scalar is None else change(scalar)
+
+    changed = node
+    match node:
+        case algebra.Select():
+            changed = algebra.Select(node.input, change(node.predicate))
+        case algebra.Project():
+            outputs = tuple(Named(output.name, change(output.scalar)) for output in node.outputs)
+            changed = algebra.Project(node.input, outputs)
+        case algebra.Join():
+            equalities = tuple(
+                replace(e, left=change(e.left), right=change(e.right)) for e in node.equalities
+            )
+            changed = algebra.Join(node.inputs, equalities, maybe(node.residual))
+        case algebra.RelationJoin():
+            keys, others = each(node.left_keys), each(node.right_keys)
+            changed = replace(node, left_keys=keys, right_keys=others, residual=maybe(node.residual))
+        case algebra.SemiJoin():
+            changed = replace(node, left_keys=each(node.left_keys), right_keys=each(node.right_keys))
+        case algebra.Aggregate():
+            calls = tuple(replace(call, argument=maybe(call.argument)) for call in node.calls)
+            changed = algebra.Aggregate(node.input, each(node.keys), calls)
+        case algebra.Limit():
+            order = tuple(replace(key, scalar=change(key.scalar)) for key in node.order)
+            changed = algebra.Limit(node.input, order, node.count)
+    return node if changed == node else changed
