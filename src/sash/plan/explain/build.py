@@ -13,6 +13,7 @@ from sash.plan.choices import choices_of
 from sash.plan.cost import Statistics
 from sash.plan.explain.tree import Considered, Explained, Step
 from sash.plan.optimize import optimize
+from sash.plan.patterns import stream_with_lifetimes
 from sash.plan.physical import Exec, Held, to_physical
 
 _UNITS = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"), (1_000, "ms"))
@@ -88,11 +89,13 @@ def _held(held: Held, source: Node) -> str:
 
 
 def bound(node: Node) -> str:
-    """What keeps the rows of a plan from growing for ever: the windows below it."""
-    specs = [below.spec for below in node.walk() if isinstance(below, algebra.Window)]
-    if not specs or any(spec.kind is WindowKind.UNBOUNDED for spec in specs):
+    """What keeps the rows of a plan from growing for ever: the windows below it, or lifetimes of rows."""
+    windows = [below for below in node.walk() if isinstance(below, algebra.Window)]
+    endless = [window for window in windows if window.spec.kind is WindowKind.UNBOUNDED]
+    if not windows or any(stream_with_lifetimes(window) is None for window in endless):
         return "without bound"
-    parts = []
+    specs = [window.spec for window in windows]
+    parts = ["no row past its own lifetime"] if endless else []
     if any(spec.is_time_based for spec in specs):
         longest = max(spec.range or 0 for spec in specs if spec.is_time_based)
         parts.append(f"no row older than {duration(longest)}")
@@ -143,6 +146,9 @@ def _window(node: Node) -> str:
         WindowKind.NOW: "live at ts only",
         WindowKind.UNBOUNDED: "live for ever",
     }[spec.kind]
+    if stream_with_lifetimes(node) is not None:
+        own = "as long as the source says"
+        lives = f"live {own}" if spec.kind is WindowKind.UNBOUNDED else f"{lives}, at most {own}"
     return f"{window_text(spec)}, rows {lives}"
 
 
