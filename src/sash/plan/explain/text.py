@@ -21,17 +21,24 @@ FORMS = ("text", "json", "svg")
 __all__ = ["FORMS", "duration", "explain_program", "to_json", "to_text"]
 
 
-def explain_program(program: Program, form: str = "text", query: str | None = None) -> str:
+def explain_program(program: Program, form: str | None = None, query: str | None = None) -> str:
     """Every query and EXPLAIN of a program, or the one that is named, in one of `FORMS`.
 
-    A picture shows one query, so it needs a name where there are several.
+    Without a form each EXPLAIN has the one that its FORMAT names, and queries are text. A picture shows one
+    query, so it needs a name where there are several.
     """
     found = explanations(program)
+    forms = ["text"] * len(program.queries) + [definition.format for definition in program.explains]
     if query is not None:
         names = [explained.name for explained in found]
         if query not in names:
             raise UnknownName("query", query, names)
-        found = [explained for explained in found if explained.name == query]
+        # An EXPLAIN of a named query comes after it and may have a FORMAT.
+        position = max(i for i, name in enumerate(names) if name == query)
+        found, forms = [found[position]], [forms[position]]
+    if form is None:
+        written = {"text": to_text, "json": lambda each: to_json([each]), "svg": to_svg}
+        return "\n\n".join(written[own](each).rstrip("\n") for each, own in zip(found, forms, strict=True))
     if form == "json":
         return to_json(found)
     if form == "svg":
