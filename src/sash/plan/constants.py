@@ -15,7 +15,17 @@ from functools import lru_cache
 import duckdb
 from sqlglot import exp
 
-from sash.plan.scalars import tree_of
+from sash.lang.types import Type
+from sash.plan.scalars import quoted, tree_of
+
+_DUCKDB = {
+    Type.BIGINT: "BIGINT",
+    Type.DOUBLE: "DOUBLE",
+    Type.STRING: "VARCHAR",
+    Type.BOOLEAN: "BOOLEAN",
+    Type.TIMESTAMP: "TIMESTAMP",
+}
+_TYPES = {name: type_ for type_, name in _DUCKDB.items()}
 
 _local = threading.local()
 
@@ -47,6 +57,15 @@ def value_of(sql: str) -> exp.Expr | None:
     return None if written is None else tree_of(written)
 
 
+@lru_cache(maxsize=16_384)
+def type_of(sql: str, columns: tuple[tuple[str, Type], ...]) -> Type | None:
+    """The type of an expression over columns of these types; None where no column has such a type."""
+    values = ", ".join(f"CAST(NULL AS {_DUCKDB[type_]}) AS {quoted(name)}" for name, type_ in columns) or "1"
+    found = _connection().execute(f"SELECT typeof({sql}) FROM (SELECT {values})").fetchone()
+    assert found is not None
+    return _TYPES.get(found[0])
+
+
 def _connection() -> duckdb.DuckDBPyConnection:
     if not hasattr(_local, "connection"):
         _local.connection = duckdb.connect(":memory:", config={"threads": 1})
@@ -57,7 +76,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
 def _written(value: object, type_: str) -> str | None:
     """A value as `operands` would write it."""
     match type_, value:
-        case (("BIGINT" | "DOUBLE" | "VARCHAR" | "BOOLEAN" | "TIMESTAMP"), None):
+        case _, None if type_ in _TYPES:
             return f"CAST(NULL AS {type_})"
         case "BOOLEAN", bool():
             return str(value).upper()

@@ -34,7 +34,11 @@ def scalar_of(tree: exp.Expr, type_: Type, text: str = "") -> Scalar:
 
 def column_scalar(field: Field) -> Scalar:
     """The scalar that is nothing but a column."""
-    return Scalar(f'"{field.name}"', field.type, (field.name,), field.name, field.name)
+    return Scalar(quoted(field.name), field.type, (field.name,), field.name, field.name)
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def passed_on(fields: Iterable[Field]) -> tuple[Named, ...]:
@@ -108,11 +112,14 @@ def readable(tree: exp.Expr) -> str:
     return tree.copy().transform(shown).sql(dialect="duckdb")
 
 
-def map_scalars(node: Node, change: Callable[[Scalar], Scalar]) -> Node:
-    """The same operator with every expression of its own changed; the very same where nothing changes.
+def map_scalars(
+    node: Node, change: Callable[[Scalar], Scalar], children: tuple[Node, ...] | None = None
+) -> Node:
+    """The same operator with every expression of its own changed, over other inputs if there are any.
 
-    All scalars of a node change before it is made anew, because it checks them against its inputs.
+    Both at once, because an operator checks its expressions against its inputs when it is made.
     """
+    inputs = node.children if children is None else children
 
     def each(scalars: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
         return tuple(change(scalar) for scalar in scalars)
@@ -120,27 +127,30 @@ def map_scalars(node: Node, change: Callable[[Scalar], Scalar]) -> Node:
     def maybe(scalar: Scalar | None) -> Scalar | None:
         return None if scalar is None else change(scalar)
 
-    changed = node
     match node:
         case algebra.Select():
-            changed = algebra.Select(node.input, change(node.predicate))
+            return algebra.Select(inputs[0], change(node.predicate))
         case algebra.Project():
             outputs = tuple(Named(output.name, change(output.scalar)) for output in node.outputs)
-            changed = algebra.Project(node.input, outputs)
+            return algebra.Project(inputs[0], outputs)
         case algebra.Join():
             equalities = tuple(
                 replace(e, left=change(e.left), right=change(e.right)) for e in node.equalities
             )
-            changed = algebra.Join(node.inputs, equalities, maybe(node.residual))
+            return algebra.Join(inputs, equalities, maybe(node.residual))
         case algebra.RelationJoin():
-            keys, others = each(node.left_keys), each(node.right_keys)
-            changed = replace(node, left_keys=keys, right_keys=others, residual=maybe(node.residual))
+            relation = inputs[1]
+            assert isinstance(relation, algebra.Relation)
+            left, right, residual = each(node.left_keys), each(node.right_keys), maybe(node.residual)
+            return algebra.RelationJoin(inputs[0], relation, left, right, residual, node.is_outer)
         case algebra.SemiJoin():
-            changed = replace(node, left_keys=each(node.left_keys), right_keys=each(node.right_keys))
+            left, right = each(node.left_keys), each(node.right_keys)
+            return algebra.SemiJoin(inputs[0], inputs[1], left, right, node.is_anti, node.nulls_match)
         case algebra.Aggregate():
+            keys = each(node.keys)
             calls = tuple(replace(call, argument=maybe(call.argument)) for call in node.calls)
-            changed = algebra.Aggregate(node.input, each(node.keys), calls)
+            return algebra.Aggregate(inputs[0], keys, calls)
         case algebra.Limit():
             order = tuple(replace(key, scalar=change(key.scalar)) for key in node.order)
-            changed = algebra.Limit(node.input, order, node.count)
-    return node if changed == node else changed
+            return algebra.Limit(inputs[0], order, node.count)
+    return node.with_children(inputs)

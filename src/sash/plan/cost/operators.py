@@ -39,6 +39,7 @@ from sash.plan.cost.matching import (
 from sash.plan.cost.selectivity import distinct_values, fixed_columns, selectivity
 from sash.plan.cost.statistics import Statistics
 from sash.plan.patterns import Pattern, output_pattern, pattern_of, stream_with_lifetimes
+from sash.plan.scalars import substitute
 
 MICROSECONDS = 1_000_000
 
@@ -214,7 +215,13 @@ def _passed(node: Node, rows: Estimate, share: float) -> Estimate:
 
 
 def _select(node: algebra.Select, rows: Estimate, statistics: Statistics) -> Estimate:
-    share = selectivity(node.predicate, rows.distinct, statistics)
+    predicate, distinct = node.predicate, rows.distinct
+    if isinstance(rows.node, algebra.Project):
+        # What is declared of a column holds for an expression over it that has got a name of its own.
+        distinct = {**rows.inputs[0].distinct, **rows.distinct}
+        values = {o.name: o.scalar for o in rows.node.outputs if o.scalar.column is None}
+        predicate = substitute(predicate, values)
+    share = selectivity(predicate, distinct, statistics)
     fixed = fixed_columns(node.predicate)
     distinct = {name: 1.0 if name in fixed else values for name, values in rows.distinct.items()}
     return replace(_passed(node, rows, share), distinct=distinct)

@@ -76,7 +76,7 @@ def _step(node: Exec) -> Step:
 
 def _sources(node: Exec) -> Iterator[Node]:
     """For each of its buffers, the plan whose rows it holds: an input where there is one buffer for each."""
-    if len(node.state) == len(node.inputs):
+    if len(node.state) == len(node.inputs) and not isinstance(node.logical, algebra.Window):
         yield from (child.logical for child in node.inputs)
     else:
         yield from repeat(node.logical, len(node.state))
