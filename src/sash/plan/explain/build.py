@@ -11,6 +11,7 @@ from sash.lang.algebra import Node, OutputKind, WindowKind, WindowSpec
 from sash.lang.bound import AggregateCall, Scalar
 from sash.plan.choices import choices_of
 from sash.plan.cost import Statistics
+from sash.plan.explain.shared import Planned
 from sash.plan.explain.tree import Considered, Explained, Step
 from sash.plan.optimize import optimize
 from sash.plan.patterns import stream_with_lifetimes
@@ -37,10 +38,22 @@ def explain(
     options: Mapping[str, object] | None = None,
     notes: tuple[str, ...] = (),
 ) -> Explained:
+    return plan_and_explain(name, sink, plan, statistics, options, notes).explained
+
+
+def plan_and_explain(
+    name: str,
+    sink: str,
+    plan: algebra.Output,
+    statistics: Statistics,
+    options: Mapping[str, object] | None = None,
+    notes: tuple[str, ...] = (),
+) -> Planned:
+    """The explanation with the optimized plan that it explains."""
     choices = choices_of(options or {})
     optimized = optimize(plan, statistics, choices.strategy)
     physical = to_physical(optimized.estimate, choices)
-    return Explained(
+    explained = Explained(
         name,
         sink,
         choices.strategy.value,
@@ -50,6 +63,7 @@ def explain(
         _step(physical),
         notes,
     )
+    return Planned(explained, optimized.plan, choices)
 
 
 def duration(micros: int) -> str:

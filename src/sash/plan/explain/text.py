@@ -11,8 +11,9 @@ from sash.lang import Program
 from sash.lang.bound import QueryDefinition
 from sash.lang.periodic import missing
 from sash.plan.cost import Statistics
-from sash.plan.explain.build import duration, explain
+from sash.plan.explain.build import duration, plan_and_explain
 from sash.plan.explain.picture import to_svg
+from sash.plan.explain.shared import sharing, with_sharing
 from sash.plan.explain.tree import Explained, Step
 from sash.plan.periodic import PeriodicPlan, SynopsisSpec, plan_periodic
 
@@ -63,20 +64,27 @@ def explanations(program: Program) -> list[Explained]:
     queries = (*program.queries, *asked)
     periodic = plan_periodic(program.streams, [query for query in queries if query.select is not None])
     statistics = Statistics.from_definitions((*program.streams, *program.relations))
-    found = []
-    for query in queries:
+    planned = []
+    for number, query in enumerate(queries):
         try:
-            explained = explain(query.name, query.sink, query.plan, statistics, dict(query.options))
+            found = plan_and_explain(query.name, query.sink, query.plan, statistics, dict(query.options))
         except SashError as error:
             error.place = error.place or query.place
             raise
+        planned.append(replace(found, runs=number < len(program.queries)))
+    # Periodic queries share synopses, which their notes name; the others share operators.
+    continuous = (found for found, query in zip(planned, queries, strict=True) if query.select is None)
+    shared = iter(with_sharing(continuous))
+    explained = []
+    for found, query in zip(planned, queries, strict=True):
         if query.select is None:
             later = f"no runtime executes {missing(query.plan)} yet"
-            found.append(replace(explained, notes=(later,)))
+            explained.append(replace(next(shared), notes=(later,)))
         else:
             synopsis, notes = _synopsis(query, periodic)
-            found.append(replace(explained, tree=_looked_up(explained.tree, synopsis), notes=notes))
-    return found
+            tree = _looked_up(found.explained.tree, synopsis)
+            explained.append(replace(found.explained, tree=tree, notes=notes))
+    return explained
 
 
 def _looked_up(step: Step, synopsis: str) -> Step:
@@ -129,7 +137,8 @@ def to_text(explained: Explained) -> str:
 def _step_lines(step: Step, margin: str, below: str) -> Iterator[str]:
     how = f" · {step.implementation}" if step.implementation else ""
     detail = f" {step.detail}" if step.detail else ""
-    yield f"{margin}{step.operator}{detail}{how}  ▸ {step.pattern}, {_rate(step.rate)}"
+    shared = f"  ⧉ {sharing(step)}" if sharing(step) else ""
+    yield f"{margin}{step.operator}{detail}{how}  ▸ {step.pattern}, {_rate(step.rate)}{shared}"
     bar = "│ " if step.inputs else "  "
     for held in step.state:
         yield f"{below}{bar}  ⌸ {held}"
