@@ -35,12 +35,13 @@ def is_plain(tree: exp.Expr) -> bool:
     match tree:
         case exp.Neg():
             return isinstance(tree.this, exp.Literal)
-        case exp.Cast():
-            if isinstance(tree.this, exp.Literal) and tree.this.is_string:
-                return tree.to.is_type(exp.DType.TIMESTAMP)
-            return isinstance(tree.this, exp.Null | exp.Literal) or (
-                isinstance(tree.this, exp.Neg) and is_plain(tree.this)
-            )
+        case exp.Cast(this=exp.Null()):
+            return True
+        case exp.Cast(this=exp.Literal(is_string=True)):
+            return tree.to.is_type(exp.DType.TIMESTAMP)
+        case exp.Cast(this=exp.Literal() | exp.Neg()):
+            number = tree.this.this if isinstance(tree.this, exp.Neg) else tree.this
+            return tree.to.is_type(exp.DType.BIGINT) and str(number.this).isdigit()
     return isinstance(tree, exp.Literal | exp.Boolean | exp.Null)
 
 
@@ -59,8 +60,9 @@ def value_of(sql: str) -> exp.Expr | None:
 
 @lru_cache(maxsize=16_384)
 def type_of(sql: str, columns: tuple[tuple[str, Type], ...]) -> Type | None:
-    """The type of an expression over columns of these types; None where no column has such a type."""
+    """The type of an expression over columns of these types; None where no column can hold its value."""
     values = ", ".join(f"CAST(NULL AS {_DUCKDB[type_]}) AS {quoted(name)}" for name, type_ in columns) or "1"
+    # DuckDB knows the type without computing anything, so an expression that fails has one, too.
     found = _connection().execute(f"SELECT typeof({sql}) FROM (SELECT {values})").fetchone()
     assert found is not None
     return _TYPES.get(found[0])

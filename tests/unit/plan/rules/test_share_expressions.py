@@ -86,6 +86,12 @@ def test_sharing_again_changes_nothing():
     assert share_expressions(after) == after
 
 
+def test_an_expression_that_fails_for_every_row_fails_when_it_runs_not_when_it_is_planned():
+    failing = "CAST('x' AS BIGINT) * a * a"
+    after = rewritten(f"SELECT {failing} AS x, {failing} AS y FROM s [NOW]")
+    assert outline(after).endswith('| x: "e0", y: "e0")')
+
+
 def test_declared_selectivities_hold_for_shared_expressions():
     statistics = Statistics({"s": StreamStatistics(1000, selectivity={"c": 0.5})})
     query = "SELECT LOWER(c) || '!' AS x FROM s [RANGE 1 MIN] WHERE LOWER(c) LIKE 'a%'"
