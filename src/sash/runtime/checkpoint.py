@@ -3,6 +3,7 @@
     program.json     what runs here: format, runtime, and the streams and queries, to refuse another
     manifest.json    the last committed batch: clocks, counts, sinks, and which pane files are live
     panes/           the partials of each batch, one Arrow file per batch and synopsis, never changed
+    operators/       the state of continuous operators after the last batch
     feed/            what each batch reads (feed.py)
     spark/           Spark's own offset log
 
@@ -26,12 +27,15 @@ from typing import Any
 import pyarrow as pa
 
 from sash.errors import CheckpointError
+from sash.operators.operator import State
 from sash.operators.preaggregate import Partial
-from sash.plan.periodic import PeriodicPlan, SynopsisSpec
+from sash.plan.periodic import SynopsisSpec
+from sash.plan.run_plan import RunPlan
 from sash.runtime.files import replace_file
 from sash.runtime.partials import from_table, to_table
 from sash.runtime.plane import StreamState
 from sash.runtime.report import StreamCounts
+from sash.runtime.statefile import pack, unpack
 
 FORMAT = 1
 
@@ -43,6 +47,14 @@ class PaneFile:
     name: str
     synopsis: str
     until: int
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """The state of all operators after a batch."""
+
+    name: str
     checksum: int
 
 
@@ -59,6 +71,7 @@ class Manifest:
     answered: Mapping[str, int]
     panes: tuple[PaneFile, ...] = ()
     aside: Mapping[str, Any] = field(default_factory=dict)
+    operators: StateFile | None = None
 
     def to_json(self) -> str:
         return json.dumps(
@@ -71,6 +84,9 @@ class Manifest:
                 "sinks": dict(self.sinks),
                 "aside": dict(self.aside),
                 "answered": dict(self.answered),
+                "operators": None
+                if self.operators is None
+                else [self.operators.name, self.operators.checksum],
                 "panes": [[file.name, file.synopsis, file.until, file.checksum] for file in self.panes],
             }
         )
@@ -88,6 +104,7 @@ class Manifest:
             data["answered"],
             tuple(PaneFile(*file) for file in data["panes"]),
             data["aside"],
+            None if data["operators"] is None else StateFile(*data["operators"]),
         )
 
 
@@ -106,11 +123,12 @@ def _stream_from_json(data: dict[str, Any]) -> StreamState:
 
 
 class Checkpoint:
-    def __init__(self, directory: Path, plan: PeriodicPlan, runtime: str) -> None:
+    def __init__(self, directory: Path, plan: RunPlan, runtime: str) -> None:
         self.directory = directory
         self._plan = plan
         self._runtime = runtime
         self._panes = directory / "panes"
+        self._operators = directory / "operators"
         self._live: list[PaneFile] = []
         self._lock: int | None = None
 
@@ -122,6 +140,7 @@ class Checkpoint:
         """Make the directory ready; gives the last committed state, None where there is none."""
         try:
             self._panes.mkdir(parents=True, exist_ok=True)
+            self._operators.mkdir(exist_ok=True)
             (self.directory / ".probe").touch()
             (self.directory / ".probe").unlink()
         except OSError as failure:
@@ -144,6 +163,7 @@ class Checkpoint:
         for path in self._panes.iterdir():
             if path.name not in named:
                 path.unlink()
+        self._forget_operators(None if manifest is None else manifest.operators)
         return manifest
 
     def _take_lock(self) -> None:
@@ -236,6 +256,31 @@ class Checkpoint:
                 PaneFile(name, synopsis, _last_edge(specs[synopsis], table), zlib.crc32(content))
             )
 
+    def operators(self, manifest: Manifest) -> State:
+        """The state of the operators after the committed batch."""
+        if manifest.operators is None:
+            raise self._damaged(self._operators)
+        path = self._operators / manifest.operators.name
+        try:
+            content = path.read_bytes()
+        except OSError as failure:
+            raise self._damaged(path) from failure
+        if zlib.crc32(content) != manifest.operators.checksum:
+            raise self._damaged(path)
+        return unpack(content)
+
+    def save_operators(self, batch: int, state: State) -> StateFile:
+        """Make the state of the operators durable; it counts once the manifest names it."""
+        content = pack(state)
+        name = f"{batch:08d}.state"
+        replace_file(self._operators / name, content)
+        return StateFile(name, zlib.crc32(content))
+
+    def _forget_operators(self, kept: StateFile | None) -> None:
+        for path in self._operators.iterdir():
+            if kept is None or path.name != kept.name:
+                path.unlink()
+
     def live_panes(self, horizons: Mapping[str, int | None]) -> tuple[PaneFile, ...]:
         """The pane files that windows still need."""
         kept = []
@@ -253,13 +298,14 @@ class Checkpoint:
             if file.name not in kept:
                 (self._panes / file.name).unlink(missing_ok=True)
         self._live = list(manifest.panes)
+        self._forget_operators(manifest.operators)
 
 
 def _last_edge(spec: SynopsisSpec, table: pa.Table) -> int:
     return spec.panes.right_edge(int(table.column("pane").to_numpy().max()))
 
 
-def fingerprint(plan: PeriodicPlan) -> str:
+def fingerprint(plan: RunPlan) -> str:
     """A digest of what the streams, synopses and queries are; spelling and comments do not matter."""
     streams = [(s.name, s.schema, s.timestamp, s.unit, s.slack, s.source, s.options) for s in plan.streams]
     queries = [(q.name, q.definition.sink, q.select) for q in plan.queries]
@@ -267,4 +313,7 @@ def fingerprint(plan: PeriodicPlan) -> str:
         (s.name, s.panes, [(m.kind, m.argument and m.argument.sql) for m in s.measures])
         for s in plan.synopses
     ]
-    return hashlib.sha256(repr((streams, queries, synopses)).encode()).hexdigest()[:16]
+    continuous = [(q.name, q.definition.sink, q.plan, q.choices) for q in plan.continuous]
+    relations = [(r.name, r.schema, r.key, r.source, r.options) for r in plan.relations]
+    whole = (streams, queries, synopses, continuous, relations)
+    return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]

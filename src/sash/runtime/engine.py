@@ -11,7 +11,7 @@ and in order, so a crash loses at most two batches of work, which the feed remem
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,16 +19,17 @@ from pathlib import Path
 import pyarrow as pa
 
 from sash.errors import InternalError, SinkError
-from sash.lang.bound import QueryDefinition, StreamDefinition
-from sash.plan.periodic import PeriodicPlan, plan_periodic, select_of
+from sash.lang.bound import QueryDefinition
+from sash.plan.run_plan import RunPlan, feed_of
 from sash.runtime.aside import Aside
 from sash.runtime.checkpoint import Checkpoint, Manifest
+from sash.runtime.continuous import continuous_schema
 from sash.runtime.feed import Entry, Feeder
 from sash.runtime.feedlog import FeedLog
 from sash.runtime.plane import QueryPlane, StreamState, advanced
 from sash.runtime.report import BatchReport, Monitor, Silent, Summary
 from sash.runtime.sinks import Sink, open_sink
-from sash.runtime.sources import Chunk, Source, open_source
+from sash.runtime.sources import Chunk, Source, open_source, read_whole
 from sash.runtime.stage import ChunkResult, misjudged
 from sash.synopses.refresh import answer_schema
 
@@ -54,16 +55,14 @@ class Options:
 class Engine:
     def __init__(
         self,
-        streams: Sequence[StreamDefinition],
-        queries: Sequence[QueryDefinition],
+        plan: RunPlan,
         options: Options,
         runtime: str,
         cores: int,
         *,
         overlap: bool = False,
     ) -> None:
-        used = {select_of(query).stream for query in queries}
-        self.plan: PeriodicPlan = plan_periodic([s for s in streams if s.name in used], queries)
+        self.plan = plan
         self.options = options
         self._sources = self._open_sources()
         self._sinks = self._open_sinks()
@@ -76,7 +75,7 @@ class Engine:
         self._aside = Aside(aside, durable=options.checkpoint is not None)
         if options.aside is not None or options.checkpoint is None:
             self._aside.check()
-        self._answered = {query.name: 0 for query in queries}
+        self._answered = {query.name: 0 for query in plan.definitions}
         self._started = time.monotonic()
         self._manifest: Manifest | None = None
         self._feed_log: FeedLog | None = None
@@ -102,30 +101,35 @@ class Engine:
     def _open_sinks(self) -> dict[str, Sink]:
         sinks: dict[str, Sink] = {}
         taken: dict[str, str] = {}
-        for query in self.plan.queries:
-            definition = query.definition
-            schema = answer_schema(query.select, self.plan.stream(query.select.stream))
+        for definition, schema in self._answers():
             sink = open_sink(definition.sink, schema, self.options.base_dir)
             sink.check()
             sink.durable = self.options.checkpoint is not None
-            sinks[query.name] = sink
+            sinks[definition.name] = sink
             scheme, _, rest = (part.strip() for part in definition.sink.partition(":"))
             if scheme.lower() in ("console", "noop"):
                 continue
             place = str((self.options.base_dir / Path(rest).expanduser()).resolve())
             if place in taken:
                 raise SinkError(
-                    f"queries {taken[place]} and {query.name} write to the same place '{rest}'",
+                    f"queries {taken[place]} and {definition.name} write to the same place '{rest}'",
                     hint="give each query a file of its own",
                 )
             for name, source in self._sources.items():
                 if source.reads(place):
                     raise SinkError(
-                        f"query {query.name} writes to '{rest}', which stream {name} reads",
+                        f"query {definition.name} writes to '{rest}', which stream {name} reads",
                         hint="give the query a file of its own: a run replaces what its output held before",
                     )
-            taken[place] = query.name
+            taken[place] = definition.name
         return sinks
+
+    def _answers(self) -> Iterator[tuple[QueryDefinition, pa.Schema]]:
+        """All queries and what they give."""
+        for query in self.plan.queries:
+            yield query.definition, answer_schema(query.select, self.plan.stream(query.select.stream))
+        for continuous in self.plan.continuous:
+            yield continuous.definition, continuous_schema(continuous)
 
     def load(self, feed_directory: Path | None = None) -> None:
         """Take up the state of the checkpoint, if it has a committed batch. Outputs stay as they are."""
@@ -136,10 +140,20 @@ class Engine:
             self._feed_log = FeedLog(feed_directory)
         if self._manifest is not None:
             self._resume(self._manifest)
+        else:
+            self._plane.continuous.load_relations(self._read_relations())
         self.options.monitor.started(
-            {query.name: query.definition.sink for query in self.plan.queries},
+            {query.name: query.sink for query in self.plan.definitions},
             {stream.name: stream.source for stream in self.plan.streams},
         )
+
+    def _read_relations(self) -> dict[str, list[pa.Array]]:
+        """The rows of relations that are read once, before anything else."""
+        rows = {}
+        for relation in self.plan.relations:
+            if relation.is_static:
+                rows[relation.name] = read_whole(feed_of(relation), self.options.base_dir)
+        return rows
 
     def open_outputs(self) -> None:
         """Go on with the outputs where the checkpoint says, or replace them; the last step before batches."""
@@ -152,6 +166,8 @@ class Engine:
         assert self._checkpoint is not None
         for partial in self._checkpoint.partials():
             self._plane.absorb_partial(partial)
+        if not self._plane.continuous.is_idle:
+            self._plane.continuous.restore(self._checkpoint.operators(manifest))
         self._plane.restore(manifest.streams, manifest.complete_through)
         self._streams = self._plane.streams
         ended = {name for name, state in manifest.streams.items() if state.ended}
@@ -232,6 +248,9 @@ class Engine:
             self._checkpoint.save_partials(
                 entry.number, (partial for result in results for partial in result.partials)
             )
+            operators = None
+            if not self._plane.continuous.is_idle:
+                operators = self._checkpoint.save_operators(entry.number, self._plane.continuous.snapshot())
             horizons = {spec.name: self._plane.horizon(spec.name) for spec in self.plan.synopses}
             self._checkpoint.commit(
                 Manifest(
@@ -244,6 +263,7 @@ class Engine:
                     self._answered,
                     self._checkpoint.live_panes(horizons),
                     aside,
+                    operators,
                 )
             )
         self.committed = entry.number

@@ -20,7 +20,9 @@ import pyarrow as pa
 from sash.lang.bound import StreamDefinition, Window
 from sash.operators.preaggregate import Partial
 from sash.plan.panes import last_boundary
-from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec
+from sash.plan.periodic import PeriodicQuery, SynopsisSpec
+from sash.plan.run_plan import RunPlan
+from sash.runtime.continuous import ContinuousPlane
 from sash.runtime.report import StreamCounts
 from sash.runtime.stage import ChunkResult
 from sash.synopses.basic_interval import BasicIntervalSynopsis
@@ -58,8 +60,10 @@ def advanced(
 
 
 class QueryPlane:
-    def __init__(self, plan: PeriodicPlan) -> None:
+    def __init__(self, plan: RunPlan) -> None:
         self.plan = plan
+        self.continuous = ContinuousPlane(plan)
+        self._feeds = frozenset(plan.feeds)
         self.streams = {stream.name: StreamState() for stream in plan.streams}
         self.complete_through: int | None = None
         self._groups = [
@@ -75,6 +79,7 @@ class QueryPlane:
         for result in results:
             for partial in result.partials:
                 self.absorb_partial(partial)
+            self.continuous.absorb(result.scanned)
         self.streams = dict(streams)
 
     def clock(self) -> int | None:
@@ -103,8 +108,19 @@ class QueryPlane:
             if first is not None:
                 for name, table in group.answer(first, through):
                     answers[name].append(table)
+        if not self.continuous.is_idle:
+            for name, table in self.continuous.answer(self._firsts(), through):
+                answers[name].append(table)
         self.complete_through = through
         return answers
+
+    def _firsts(self) -> dict[str, int]:
+        """The first instants of streams; the feed of a relation is none."""
+        return {
+            name: state.first
+            for name, state in self.streams.items()
+            if state.first is not None and name not in self._feeds
+        }
 
     def horizon(self, synopsis: str) -> int | None:
         """Panes of the synopsis that end by this instant are in no window any more."""
@@ -123,8 +139,8 @@ class QueryPlane:
 
     @property
     def live_rows(self) -> int:
-        """Rows of state that the synopses hold."""
-        return sum(group.synopsis.live_rows for group in self._groups)
+        """Rows of state that synopses and operators hold."""
+        return sum(group.synopsis.live_rows for group in self._groups) + self.continuous.flow.state_rows
 
 
 class _QueryGroup:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sash.errors import NotYet, UserError
 from sash.lang import Program
+from sash.plan.run_plan import plan_run
 from sash.runtime.engine import DEFAULT_BATCH_ROWS, Options
 from sash.runtime.report import Monitor, Silent, Summary
 
@@ -36,6 +37,7 @@ def run_program(
             f"unknown runtime '{runtime}'", expected=f"one of: {', '.join(RUNTIMES)}", id="unknown-runtime"
         )
     _refuse_what_cannot_run(program)
+    plan = plan_run(program)
     options = Options(
         base_dir=base_dir,
         checkpoint=checkpoint,
@@ -50,10 +52,10 @@ def run_program(
     if runtime == "inline":
         from sash.runtime.inline import run_inline
 
-        return run_inline(program.streams, program.queries, options, stop)
+        return run_inline(plan, options, stop)
     from sash.runtime.spark.pipeline import run_spark
 
-    return run_spark(program.streams, program.queries, options, stop)
+    return run_spark(plan, options, stop)
 
 
 def _refuse_what_cannot_run(program: Program) -> None:
@@ -64,7 +66,6 @@ def _refuse_what_cannot_run(program: Program) -> None:
         ("CREATE ARCHIVE", program.archives),
         ("CREATE INDEX", program.indexes),
         ("RETAIN", [stream for stream in program.streams if stream.retain is not None]),
-        ("LIFETIME BY", [stream for stream in program.streams if stream.lifetime is not None]),
     ):
         if found:
             raise NotYet(

@@ -1,4 +1,4 @@
-"""The first stage of a batch: a chunk is read, ordered, filtered and pre-aggregated in one go.
+"""The first stage of a batch: a chunk is read, filtered, projected and pre-aggregated in one go.
 
 It runs wherever a task runs and depends on nothing but its arguments, so a chunk that is processed
 twice gives the same result twice.
@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 
 from sash.lang.bound import StreamDefinition
 from sash.operators.preaggregate import Partial, preaggregate
-from sash.plan.periodic import PeriodicPlan
+from sash.plan.run_plan import RunPlan
+from sash.runtime.scans import ScanRows, scan_rows
 from sash.runtime.sinks.jsonl import json_objects
 from sash.runtime.sources import REJECTS_SCHEMA, Chunk, read
 
@@ -42,14 +43,17 @@ class ChunkResult:
     partials: tuple[Partial, ...]
     late: pa.Table
     rejected: pa.Table
+    scanned: tuple[ScanRows, ...] = ()
 
 
-def run_chunk(plan: PeriodicPlan, chunk: Chunk, newest: int | None) -> ChunkResult:
+def run_chunk(plan: RunPlan, chunk: Chunk, newest: int | None) -> ChunkResult:
     """Process one chunk; `newest` is the greatest timestamp known to have arrived before it."""
     stream = plan.stream(chunk.stream)
-    synopses = plan.synopses_of(chunk.stream)
+    synopses, scans = plan.synopses_of(chunk.stream), plan.scans_of(chunk.stream)
     # The timestamp is always among them: a table without columns would not know its length.
-    needed = (name for spec in synopses for name in spec.columns)
+    needed = [name for spec in synopses for name in spec.columns]
+    needed += [name for scan in scans for name in scan.columns]
+    needed += [stream.lifetime] if stream.lifetime is not None and scans else []
     columns = tuple(dict.fromkeys((stream.timestamp, *needed)))
     rows = read(stream, chunk, columns)
     behind = lateness(rows.ts, newest, stream.slack)
@@ -67,6 +71,7 @@ def run_chunk(plan: PeriodicPlan, chunk: Chunk, newest: int | None) -> ChunkResu
         tuple(preaggregate(ts, table, synopses)) if len(ts) else (),
         late,
         rows.rejects,
+        tuple(scan_rows(scan, stream, ts, table) for scan in scans) if len(ts) else (),
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.synopses.synopsis_kit import Fed, Row
 
 from sash.lang import bind_program
-from sash.plan.periodic import plan_periodic
+from sash.plan.run_plan import plan_run
 from sash.runtime.plane import QueryPlane, StreamState, advanced
 from sash.runtime.report import StreamCounts
 from sash.runtime.sources import REJECTS_SCHEMA
@@ -24,7 +24,7 @@ CREATE QUERY p INTO 'noop:' AS SELECT COUNT(*) AS c FROM r [RANGE 20 US SLIDE 4 
 @pytest.fixture
 def plane() -> QueryPlane:
     program = bind_program(PROGRAM)
-    return QueryPlane(plan_periodic(program.streams, program.queries))
+    return QueryPlane(plan_run(program))
 
 
 def states(plane: QueryPlane, **given: StreamState) -> None:

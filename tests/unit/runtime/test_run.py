@@ -20,16 +20,6 @@ QUERY = "CREATE QUERY q INTO 'jsonl:q.jsonl' AS SELECT a FROM s [RANGE 2 SEC SLI
         ("SHOW", STREAM.format(more="") + QUERY + "SHOW QUERIES;"),
         ("CREATE INDEX", STREAM.format(more="") + QUERY + "CREATE INDEX i ON s (a) USING RING;"),
         ("RETAIN", STREAM.format(more="RETAIN 1 HOUR") + QUERY),
-        (
-            "a join",
-            STREAM.format(more="")
-            + "CREATE QUERY j INTO 'jsonl:j.jsonl' AS SELECT x.a FROM s [RANGE 2 SEC SLIDE 1 SEC] x, "
-            "s [RANGE 2 SEC SLIDE 1 SEC] y WHERE x.a = y.a;",
-        ),
-        (
-            "a window without SLIDE",
-            STREAM.format(more="") + "CREATE QUERY w INTO 'jsonl:w.jsonl' AS SELECT a FROM s [RANGE 2 SEC];",
-        ),
     ],
 )
 def test_what_no_runtime_executes_is_refused_by_name(tmp_path, construct, text):

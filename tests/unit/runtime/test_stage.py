@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.lang import bind_program
-from sash.plan.periodic import plan_periodic
+from sash.plan.run_plan import plan_run
 from sash.runtime.sources import REJECTS_SCHEMA, open_source
 from sash.runtime.stage import ChunkResult, lateness, misjudged, run_chunk
 
@@ -78,7 +78,7 @@ def test_late_rows_are_kept_in_full_with_their_place_and_by_how_much(tmp_path):
         "CREATE STREAM s (t BIGINT, k STRING, n BIGINT) TIMESTAMP BY t SLACK 2 SEC FROM 'csv:s.csv';"
         "CREATE QUERY q INTO 'noop:' AS SELECT COUNT(*) AS c FROM s [RANGE 1 SEC SLIDE 1 SEC];"
     )
-    plan = plan_periodic(program.streams, program.queries)
+    plan = plan_run(program)
     (chunk,) = open_source(program.streams[0], tmp_path).plan({}, 100).chunks
     result = run_chunk(plan, chunk, None)
     assert (result.accepted, result.oldest, result.newest) == (2, 10_000_000, 11_000_000)
@@ -101,7 +101,7 @@ def test_a_chunk_gives_the_same_result_twice(tmp_path):
         "CREATE STREAM s (t BIGINT, k STRING, n BIGINT) TIMESTAMP BY t FROM 'csv:s.csv';"
         "CREATE QUERY q INTO 'noop:' AS SELECT k, SUM(n) AS c FROM s [RANGE 1 SEC SLIDE 1 SEC] GROUP BY k;"
     )
-    plan = plan_periodic(program.streams, program.queries)
+    plan = plan_run(program)
     (chunk,) = open_source(program.streams[0], tmp_path).plan({}, 100).chunks
     one, two = run_chunk(plan, chunk, None), run_chunk(plan, chunk, None)
     assert one.late.equals(two.late)

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from sash.lang import Program, bind_program
 from sash.operators.preaggregate import Partial, preaggregate
-from sash.plan.periodic import PeriodicPlan, SynopsisSpec, plan_periodic, select_of
+from sash.plan.periodic import SynopsisSpec, select_of
+from sash.plan.run_plan import RunPlan, plan_run
 from sash.runtime.plane import QueryPlane, advanced
 from sash.runtime.sources import REJECTS_SCHEMA
 from sash.runtime.stage import ChunkResult
@@ -30,9 +31,9 @@ def program_of(*selects: str) -> Program:
     return bind_program(STREAM + "".join(queries))
 
 
-def plan_of(*selects: str) -> PeriodicPlan:
+def plan_of(*selects: str) -> RunPlan:
     program = program_of(*selects)
-    return plan_periodic(program.streams, program.queries)
+    return plan_run(program)
 
 
 def table_of(rows: Sequence[Row]) -> pa.Table:
@@ -55,7 +56,7 @@ class Fed:
 
     def __init__(self, *selects: str) -> None:
         self.program = program_of(*selects)
-        self.plan = plan_periodic(self.program.streams, self.program.queries)
+        self.plan = plan_run(self.program)
         self.plane = QueryPlane(self.plan)
         self.rows: list[Row] = []
         self.tables: dict[str, list[pa.Table]] = {query.name: [] for query in self.plan.queries}

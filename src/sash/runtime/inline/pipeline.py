@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from sash.lang.bound import QueryDefinition, StreamDefinition
+from sash.plan.run_plan import RunPlan
 from sash.runtime.engine import Engine, Newest, Options
 from sash.runtime.report import Summary
 from sash.runtime.sources import Chunk
@@ -15,17 +15,12 @@ from sash.runtime.stage import ChunkResult, run_chunk
 _IDLE = 0.05
 
 
-def run_inline(
-    streams: Sequence[StreamDefinition],
-    queries: Sequence[QueryDefinition],
-    options: Options,
-    stop: threading.Event,
-) -> Summary:
+def run_inline(plan: RunPlan, options: Options, stop: threading.Event) -> Summary:
     """Run until all input has ended or `stop` is set."""
-    engine = Engine(streams, queries, options, "inline", cores=1)
+    engine = Engine(plan, options, "inline", cores=1)
 
     def run(chunks: Sequence[Chunk], newest: Newest) -> list[ChunkResult]:
-        return [run_chunk(engine.plan, chunk, newest[chunk.stream, chunk.sequence]) for chunk in chunks]
+        return [run_chunk(plan, chunk, newest[chunk.stream, chunk.sequence]) for chunk in chunks]
 
     engine.load()
     try:

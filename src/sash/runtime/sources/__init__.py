@@ -2,6 +2,17 @@
 
 from sash.runtime.sources.base import Source
 from sash.runtime.sources.chunk import REJECTS_SCHEMA, Chunk, Plan, Position, Rows
-from sash.runtime.sources.registry import SCHEMES, open_source, read
+from sash.runtime.sources.registry import SCHEMES, open_source, read, read_whole
 
-__all__ = ["REJECTS_SCHEMA", "SCHEMES", "Chunk", "Plan", "Position", "Rows", "Source", "open_source", "read"]
+__all__ = [
+    "REJECTS_SCHEMA",
+    "SCHEMES",
+    "Chunk",
+    "Plan",
+    "Position",
+    "Rows",
+    "Source",
+    "open_source",
+    "read",
+    "read_whole",
+]

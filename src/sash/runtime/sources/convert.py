@@ -322,8 +322,13 @@ NO_TIMESTAMP = "no timestamp"
 OUT_OF_RANGE = "out of range"
 
 
-def event_times(column: pa.Array, unit: int) -> tuple[Int64s, Bools, Bools]:
-    """Microseconds of a BIGINT or TIMESTAMP column, and the masks of the missing and the too large."""
+def event_times(column: pa.Array | None, unit: int, rows: int) -> tuple[Int64s, Bools, Bools]:
+    """Microseconds of a BIGINT or TIMESTAMP column, and the masks of the missing and the too large.
+
+    Rows without such a column, those of a relation that is read once, have the time 0.
+    """
+    if column is None:
+        return np.zeros(rows, np.int64), np.zeros(rows, np.bool_), np.zeros(rows, np.bool_)
     if column.null_count:
         missing = column.is_null().to_numpy(zero_copy_only=False)
         values = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)

@@ -167,7 +167,7 @@ def read_parquet(stream: StreamDefinition, chunk: Chunk, columns: Sequence[str] 
             keep &= ~bad
             for i in np.flatnonzero(bad).tolist():
                 reasons.setdefault(i, []).append(f"{column.name}: {OUT_OF_RANGE}")
-    ts, missing, outside = event_times(typed[stream.timestamp], stream.unit)
+    ts, missing, outside = event_times(typed.get(stream.timestamp), stream.unit, chunk.rows)
     for mask, why in ((missing, NO_TIMESTAMP), (outside, OUT_OF_RANGE)):
         for i in np.flatnonzero(mask).tolist():
             reasons.setdefault(i, []).append(f"{stream.timestamp}: {why}")

@@ -9,15 +9,19 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+
 from sash.errors import SourceError
 from sash.lang.bound import StreamDefinition
 from sash.runtime.sources.base import Source
-from sash.runtime.sources.chunk import Chunk, Rows
+from sash.runtime.sources.chunk import Chunk, Position, Rows
+from sash.runtime.sources.convert import ARROW_TYPES
 from sash.runtime.sources.csv_files import CsvSource, read_csv
 from sash.runtime.sources.files import FileSource
 from sash.runtime.sources.json_lines import JsonSource, read_json
 from sash.runtime.sources.packets import PacketSource, read_packets
 from sash.runtime.sources.parquet_files import ParquetSource, read_parquet
+from sash.state.groups import plain
 
 Reader = Callable[[StreamDefinition, Chunk, Sequence[str] | None], Rows]
 
@@ -28,6 +32,8 @@ READERS: dict[str, Reader] = {
     "json": read_json,
     "parquet": read_parquet,
 }
+# A step in which a relation is read.
+MOST_RELATION_ROWS = 10_000_000
 SCHEMES = tuple(sorted(READERS))
 
 
@@ -62,3 +68,31 @@ def read(stream: StreamDefinition, chunk: Chunk, columns: Sequence[str] | None =
             if stream.schema.get(name) is None:
                 raise ValueError(f"stream '{stream.name}' has no column '{name}'")
     return READERS[scheme](stream, chunk, columns)
+
+
+def read_whole(stream: StreamDefinition, base_dir: Path) -> list[pa.Array]:
+    """All rows of a bounded source, column by column: how a relation is read that does not change."""
+    source = open_source(stream, base_dir)
+    source.check()
+    if not source.bounded:
+        raise source.error(
+            "a relation that is read once needs input that ends",
+            hint="name files, or give the relation a TIMESTAMP BY to make it a feed of changes",
+        )
+    tables = []
+    position: Position = {}
+    ended = False
+    while not ended:
+        plan = source.plan(position, MOST_RELATION_ROWS)
+        position, ended = plan.position, plan.ended
+        for chunk in plan.chunks:
+            rows = read(stream, chunk)
+            if rows.rejects.num_rows:
+                first = rows.rejects.slice(0, 1).to_pylist()[0]
+                raise source.error(f"row {first['row']} does not fit: {first['reason']}", got=first["data"])
+            tables.append(rows.table)
+    schema = pa.schema([(column.name, ARROW_TYPES[column.type]) for column in stream.schema])
+    if not tables:
+        return [pa.array([], field.type) for field in schema]
+    whole = pa.concat_tables(tables)
+    return [plain(whole.column(name)) for name in schema.names]

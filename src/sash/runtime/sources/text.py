@@ -176,7 +176,7 @@ class Gatherer:
                 for i in np.flatnonzero(bad).tolist():
                     reason = complaint(column.name, strings[column.name][i].as_py(), column.type)
                     reasons.setdefault(i, []).append(reason)
-        ts, missing, outside = event_times(typed[self.stream.timestamp], self.stream.unit)
+        ts, missing, outside = event_times(typed.get(self.stream.timestamp), self.stream.unit, count)
         self._refuse_times(missing & ~mistimed, outside, reasons)
         keep &= ~(missing | outside)
         for i, reason in broken.items():

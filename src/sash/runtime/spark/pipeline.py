@@ -23,8 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sash.errors import InternalError, RunError, SashError
-from sash.lang.bound import QueryDefinition, StreamDefinition
-from sash.plan.periodic import PeriodicPlan
+from sash.plan.run_plan import RunPlan
 from sash.runtime.engine import Engine, Newest, Options, RunChunks
 from sash.runtime.feed import Entry
 from sash.runtime.report import Summary
@@ -39,19 +38,14 @@ _PAYLOAD = "payload binary"
 _IDLE = 0.05
 
 
-def run_spark(
-    streams: Sequence[StreamDefinition],
-    queries: Sequence[QueryDefinition],
-    options: Options,
-    stop: threading.Event,
-) -> Summary:
+def run_spark(plan: RunPlan, options: Options, stop: threading.Event) -> Summary:
     """Run until all input has ended or `stop` is set."""
     if SparkSession.getActiveSession() is None:
         # Before any output is replaced: without Java the results of the last run stay as they are.
         check_java()
     scratch = Path(tempfile.mkdtemp(prefix="sash-"))
     try:
-        engine = Engine(streams, queries, options, "spark", _cores(options.master), overlap=True)
+        engine = Engine(plan, options, "spark", _cores(options.master), overlap=True)
         log = None if options.debug else (options.checkpoint or scratch) / "spark.log"
         state = options.checkpoint or scratch
         feed, offsets = state / "feed", state / "spark"
@@ -80,7 +74,7 @@ class _Pipeline:
         self._tasks = spark.sparkContext.defaultParallelism
         self._engine = engine
         # Tasks know nothing of queries, and hundreds of them would have to travel with every batch.
-        self._task_plan = replace(engine.plan, queries=())
+        self._task_plan = replace(engine.plan, queries=(), continuous=())
         self._feed = feed
         self._offsets = offsets
         self._entry: Entry | None = None
@@ -185,7 +179,7 @@ class _Pipeline:
 
 
 def _task(
-    plan: PeriodicPlan, newest: dict[tuple[str, int], int | None]
+    plan: RunPlan, newest: dict[tuple[str, int], int | None]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What a task does with the descriptions of its chunks."""
 

@@ -1,0 +1,65 @@
+"""Values as JSON, spelled as in result files: times in ISO 8601 with six digits and Z, shortest doubles (1.0, not
+1), "NaN", "Infinity" and "-Infinity" as strings, text in UTF-8 with only what must be escaped.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sash.operators.delta import Ints
+
+_CONTROLS = {chr(code): json.dumps(chr(code))[1:-1] for code in range(32)}
+
+
+def json_values(values: pa.Array) -> pa.Array:
+    """Each value as JSON; none is NULL."""
+    if pa.types.is_string(values.type):
+        return _quoted(_escaped(values))
+    if pa.types.is_timestamp(values.type):
+        # Arrow's years have 16 bits; numpy's have enough.
+        times = values.cast(pa.int64()).to_numpy().view("datetime64[us]")
+        texts = [f"{text}Z" for text in np.datetime_as_string(times, unit="us").tolist()]
+        return _quoted(pa.array(texts, pa.string()))
+    text = values.cast(pa.string())
+    if pa.types.is_floating(values.type):
+        whole = pc.match_substring_regex(text, r"^-?[0-9]+$")
+        text = pc.if_else(whole, _join(text, pa.scalar(".0")), text)
+        infinity = pc.if_else(pc.greater(values, 0), pa.scalar('"Infinity"'), pa.scalar('"-Infinity"'))
+        text = pc.if_else(pc.is_inf(values), infinity, text)
+        text = pc.if_else(pc.is_nan(values), pa.scalar('"NaN"'), text)
+    return text
+
+
+def pairs_text(values: pa.Array, counts: Ints, offsets: Ints) -> pa.Array:
+    """Lists of pairs, such as [["a", 3], ["b", 1]]: list i has those from offsets[i] on; NULL if it is empty."""
+    pairs = _join(pa.scalar("["), values, pa.scalar(", "), pa.array(counts).cast(pa.string()), pa.scalar("]"))
+    lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pairs)
+    text = _join(pa.scalar("["), pc.binary_join(lists, pa.scalar(", ")), pa.scalar("]"))
+    return pc.if_else(pa.array(np.diff(offsets) > 0), text, pa.scalar(None, pa.string()))
+
+
+def _join(*parts: pa.Array | pa.Scalar) -> pa.Array:
+    return pc.binary_join_element_wise(*parts, pa.scalar(""))
+
+
+def _quoted(text: pa.Array) -> pa.Array:
+    return _join(pa.scalar('"'), text, pa.scalar('"'))
+
+
+def _escaped(text: pa.Array) -> pa.Array:
+    if not _holds(text, r'["\\\x00-\x1f]'):
+        return text
+    text = pc.replace_substring(text, "\\", "\\\\")
+    text = pc.replace_substring(text, '"', '\\"')
+    if _holds(text, r"[\x00-\x1f]"):
+        for character, escape in _CONTROLS.items():
+            text = pc.replace_substring(text, character, escape)
+    return text
+
+
+def _holds(text: pa.Array, pattern: str) -> bool:
+    return pc.any(pc.match_substring_regex(text, pattern)).as_py() is True

@@ -1,0 +1,322 @@
+"""What leaves a query: the change log of its view, or one of CQL's streams (docs/cql.md).
+
+All take explicit deltas and give rows in the order of time. An answer begins at the query's first instant, the
+first row of its streams, or the first slide after it; what was there before (relations, the one row of an
+aggregate without groups) appears then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from sash.lang.algebra import Field, OutputKind, SortKey
+from sash.operators.bag import Bag
+from sash.operators.delta import NEVER, Delta, Ints, Signs, concat, empty_delta
+from sash.operators.net import net
+from sash.operators.operator import Moment, Operator, State
+from sash.operators.order import sort_order, value_order
+from sash.operators.resample import waiting_delta, waiting_table
+from sash.operators.time_window import next_multiple
+
+
+class Answers(Operator):
+    """What all have in common: changes wait for the first instant of the query, and for their slide."""
+
+    def __init__(self, fields: Sequence[Field], streams: Sequence[str], step: int) -> None:
+        self.fields = tuple(fields)
+        self._streams = tuple(streams)
+        self._step = step
+        self._waiting = empty_delta(fields)
+
+    def _first(self, moment: Moment) -> int | None:
+        first = moment.first_of(self._streams)
+        return None if first is None else -(-first // self._step) * self._step
+
+    def _begin(self, moment: Moment) -> int | None:
+        """The first instant at which something can change."""
+        return self._first(moment)
+
+    def _ripe(self, delta: Delta, moment: Moment) -> Delta:
+        """Changes that take effect by now, at the instant at which they do; others wait."""
+        delta = concat([self._waiting, delta], self.fields)
+        self._waiting = empty_delta(self.fields)
+        begin = self._begin(moment)
+        if begin is None or begin > moment.through:
+            self._waiting = delta
+            return empty_delta(self.fields)
+        ts = np.maximum(delta.ts, begin)
+        return Delta(ts, delta.exp, delta.columns, delta.sign)
+
+    def snapshot(self) -> State:
+        return {"waiting": waiting_table(self._waiting)}
+
+    def restore(self, state: State) -> None:
+        self._waiting = waiting_delta(state["waiting"])
+
+    @property
+    def state_rows(self) -> int:
+        return len(self._waiting)
+
+
+class ChangeLog(Answers):
+    """A view, Istream or Dstream: what enters and leaves at each instant, or one of both."""
+
+    def __init__(
+        self, fields: Sequence[Field], streams: Sequence[str], step: int, kind: OutputKind = OutputKind.VIEW
+    ) -> None:
+        super().__init__(fields, streams, step)
+        self._kind = kind
+
+    def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
+        changes = net(self._ripe(inputs[0], moment))
+        match self._kind:
+            case OutputKind.ISTREAM:
+                entering = changes.entering
+                return Delta(entering.ts, entering.exp, entering.columns)
+            case OutputKind.DSTREAM:
+                leaving = changes.leaving
+                if leaving is None:
+                    return empty_delta(self.fields)
+                return Delta(leaving.ts, leaving.exp, leaving.columns)
+        return changes
+
+
+class Sequenced(Operator):
+    """Rows of a stream that a query gives, in the order of time and, within an instant, of their values."""
+
+    def __init__(self, fields: Sequence[Field]) -> None:
+        self.fields = tuple(fields)
+
+    def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
+        (delta,) = inputs
+        return delta.take(value_order(delta.ts, delta.columns, self.fields)) if len(delta) > 1 else delta
+
+
+class Relations(Answers):
+    """The base of what looks at the whole relation, instant by instant."""
+
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        streams: Sequence[str],
+        step: int,
+        order: Sequence[SortKey] = (),
+        limit: int | None = None,
+    ) -> None:
+        super().__init__(fields, streams, step)
+        self._bag = Bag(fields)
+        self._order = tuple(order)
+        self._limit = limit
+
+    def _rows(self) -> Ints:
+        """The numbers of the rows that are there, as often as they are; in order, and limited, if so asked."""
+        live = self._bag.live()
+        if self._order or self._limit is not None:
+            live = live[sort_order(self._bag.columns(live), self.fields, self._order)]
+        rows = np.repeat(live, self._bag.count[live])
+        return rows if self._limit is None else rows[: self._limit]
+
+    def _at(self, instants: Sequence[int], rows: Sequence[Ints]) -> Delta:
+        ts = np.repeat(np.array(instants, dtype=np.int64), [len(each) for each in rows])
+        values = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+        never = np.full(len(ts), NEVER, dtype=np.int64)
+        return Delta(ts, never, self._bag.columns(values))
+
+    def snapshot(self) -> State:
+        return {**super().snapshot(), "bag": self._bag.table()}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self._bag.load(state["bag"].combine_chunks())
+
+    @property
+    def state_rows(self) -> int:
+        return super().state_rows + len(self._bag)
+
+    @property
+    def state_bytes(self) -> int:
+        return self._bag.nbytes
+
+
+def by_instant(ts: Ints) -> Iterator[tuple[int, slice]]:
+    """The instants of sorted timestamps and where each of them stands."""
+    starts = np.flatnonzero(np.concatenate([[True], ts[1:] != ts[:-1]])) if len(ts) else np.zeros(0, np.int64)
+    for start, stop in zip(starts, np.concatenate([starts[1:], [len(ts)]]), strict=True):
+        yield int(ts[start]), slice(int(start), int(stop))
+
+
+class Sliding(Relations):
+    """The base of what looks at the relation at every slide; `_next` is the slide that comes."""
+
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        streams: Sequence[str],
+        step: int,
+        order: Sequence[SortKey] = (),
+        limit: int | None = None,
+    ) -> None:
+        super().__init__(fields, streams, step, order, limit)
+        self._next: int | None = None
+
+    def _look(self, through: int, instants: list[int], rows: list[Ints]) -> None:
+        """Give the relation as it is at the slides up to `through`."""
+        if self._next is None or self._next > through:
+            return
+        last = through // self._step * self._step
+        now = self._rows()
+        if len(now):
+            slides = range(self._next, last + 1, self._step)
+            instants.extend(slides)
+            rows.extend([now] * len(slides))
+        self._next = last + self._step
+
+    def snapshot(self) -> State:
+        state = super().snapshot()
+        following = "" if self._next is None else str(self._next)
+        return {**state, "bag": state["bag"].replace_schema_metadata({"next": following})}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        following = (state["bag"].schema.metadata or {}).get(b"next", b"")
+        self._next = int(following) if following else None
+
+
+class Snapshots(Sliding):
+    """Rstream: the whole relation at every slide, or whenever it changes (`slides` false)."""
+
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        streams: Sequence[str],
+        step: int,
+        *,
+        slides: bool,
+        order: Sequence[SortKey] = (),
+        limit: int | None = None,
+    ) -> None:
+        super().__init__(fields, streams, step, order, limit)
+        self._slides = slides
+
+    def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
+        changes = net(self._ripe(inputs[0], moment))
+        if self._slides and self._next is None:
+            self._next = self._first(moment)
+        values = self._bag.know(changes)
+        signs = changes.signs()
+        instants: list[int] = []
+        rows: list[Ints] = []
+        for instant, where in by_instant(changes.ts):
+            self._look(instant - 1, instants, rows)
+            np.add.at(self._bag.count, values[where], signs[where])
+            if not self._slides:
+                instants.append(instant)
+                rows.append(self._rows())
+        self._look(moment.through, instants, rows)
+        given = self._at(instants, rows)
+        self._bag.forget(values)
+        return given
+
+
+class Limited(Relations):
+    """The first rows of a periodic answer, as changes from slide to slide."""
+
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        streams: Sequence[str],
+        step: int,
+        order: Sequence[SortKey],
+        limit: int | None,
+    ) -> None:
+        super().__init__(fields, streams, step, order, limit)
+        self._shown: Bag = Bag(fields)
+
+    def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
+        changes = net(self._ripe(inputs[0], moment))
+        values = self._bag.know(changes)
+        signs = changes.signs()
+        given: list[Delta] = []
+        before = self._given_now()
+        for instant, where in by_instant(changes.ts):
+            np.add.at(self._bag.count, values[where], signs[where])
+            now = self._at([instant], [self._rows()])
+            taken_back = Delta(
+                np.full(len(before), instant, dtype=np.int64),
+                before.exp,
+                before.columns,
+                np.full(len(before), -1, dtype=np.int8),
+            )
+            given.append(net(concat([taken_back, now], self.fields)))
+            before = now
+        if given:
+            self._shown = Bag(self.fields)
+            np.add.at(self._shown.count, self._shown.know(before), 1)
+        self._bag.forget(values)
+        return concat(given, self.fields)
+
+    def _given_now(self) -> Delta:
+        live = self._shown.live()
+        rows = np.repeat(live, self._shown.count[live])
+        never = np.full(len(rows), NEVER, dtype=np.int64)
+        return Delta(never, never, self._shown.columns(rows))
+
+    def snapshot(self) -> State:
+        return {**super().snapshot(), "shown": self._shown.table()}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self._shown.load(state["shown"].combine_chunks())
+
+
+class Restored(Sliding):
+    """Istream-restore and Rstream-restore: also what came and went between two slides (002, 3.3.4 and 3.4).
+
+    Of a row that was there r times at the slide before and of which d copies have left since, max(0, d − r)
+    copies must have come and gone in between.
+    """
+
+    def __init__(self, fields: Sequence[Field], streams: Sequence[str], step: int, *, whole: bool) -> None:
+        super().__init__(fields, streams, step)
+        self._whole = whole
+
+    def _begin(self, moment: Moment) -> int | None:
+        """Changes count from the first row on, also those before the first slide."""
+        return moment.first_of(self._streams)
+
+    def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
+        changes = net(self._ripe(inputs[0], moment))
+        if self._whole and self._next is None:
+            self._next = self._first(moment)
+        slide = next_multiple(changes.ts, self._step)
+        if len(slide) and int(slide.max()) > moment.through:
+            self._waiting = changes.filter(slide > moment.through)
+            changes = changes.filter(slide <= moment.through)
+            slide = slide[slide <= moment.through]
+        values = self._bag.know(changes)
+        signs = changes.signs()
+        instants: list[int] = []
+        rows: list[Ints] = []
+        for instant, where in by_instant(slide):
+            self._look(instant - 1, instants, rows)
+            instants.append(instant)
+            rows.append(self._restored(values[where], signs[where]))
+            if self._whole:
+                rows[-1] = np.concatenate([self._rows(), rows[-1]])
+                self._next = instant + self._step
+        self._look(moment.through, instants, rows)
+        given = self._at(instants, rows)
+        self._bag.forget(values)
+        return given
+
+    def _restored(self, values: Ints, signs: Signs) -> Ints:
+        """Take in the changes since the last slide; gives what is new beside the relation itself."""
+        touched, where = np.unique(values, return_inverse=True)
+        came = np.bincount(where, weights=signs > 0, minlength=len(touched)).astype(np.int64)
+        left = np.bincount(where, weights=signs < 0, minlength=len(touched)).astype(np.int64)
+        before = self._bag.count[touched]
+        short = np.maximum(0, left - before)
+        self._bag.count[touched] = before + came - left
+        return np.repeat(touched, short if self._whole else short + np.maximum(0, came - left))

@@ -1,0 +1,495 @@
+"""From physical plans to a dataflow: which operators, over which state buffers (002, section 3.5.2).
+
+An edge between operators has three properties, which decide how the operator above it keeps its rows:
+
+- `is_ordered`: rows leave in the order in which they came (WKS): a FIFO queue will do;
+- `is_foreseen`: rows say when they leave, so a buffer must find those that are due;
+- `is_negative`: negative tuples come, so rows must be found by their values.
+
+The negative tuple approach (NT) makes everything explicit right above the windows. DIRECT and UPA differ in the
+buffer for rows that leave in another order than they came: a list that is scanned, or a calendar queue.
+Operators that count (grouping, EXCEPT, DISTINCT over strict input) take explicit changes; what is foreseen is
+announced to them first, from the buffer that fits its pattern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sash.errors import InternalError
+from sash.lang import algebra
+from sash.lang.algebra import Equality, Field, Node, OutputKind, WindowKind, WindowSpec
+from sash.lang.types import Type
+from sash.lang.values import Named, Scalar
+from sash.operators.announce import Announcer
+from sash.operators.answers import ChangeLog, Limited, Restored, Sequenced, Snapshots
+from sash.operators.anti_join import AntiJoin
+from sash.operators.dataflow import Dataflow, Vertex
+from sash.operators.delta_star import DeltaStar
+from sash.operators.group import Grouping
+from sash.operators.identify import ROW, Identify
+from sash.operators.join import JoinInput, WindowJoin
+from sash.operators.lookup_join import LookupJoin
+from sash.operators.multiplicities import Counted, Multiplicities
+from sash.operators.operator import Operator, arrow_types
+from sash.operators.projection import Projection
+from sash.operators.relation_feed import RelationFeed
+from sash.operators.resample import Resample
+from sash.operators.rows_window import RowsWindow
+from sash.operators.selection import Selection
+from sash.operators.time_window import TimeWindow
+from sash.operators.union import MergeUnion
+from sash.plan.cost import Strategy
+from sash.plan.patterns import Pattern, pattern_of
+from sash.plan.physical import Exec, JoinAlgorithm, JoinExec
+from sash.plan.run_plan import ContinuousQuery, RunPlan, is_internal, is_scan, slide_of, windows_of
+from sash.state.expirations import CalendarQueue, Expirations, Fifo, ScanList, Silent
+
+# Lazy expiration happens when so much of a window has passed (002, section 3.6.1).
+LAZY_SHARE = 20
+_RESTORING = (OutputKind.ISTREAM_RESTORE, OutputKind.RSTREAM_RESTORE)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    vertex: int
+    fields: tuple[Field, ...]
+    is_ordered: bool = False
+    is_foreseen: bool = False
+    is_negative: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What holds for one query or sub-query: its strategy, and the step at which its windows are looked at."""
+
+    strategy: Strategy
+    unit: int
+    step: int
+    slide: int | None
+    streams: tuple[str, ...]
+
+
+def build(plan: RunPlan) -> Dataflow:
+    """The dataflow of all continuous queries of a plan."""
+    builder = _Builder(plan)
+    for query in plan.continuous:
+        builder.add(query)
+    return builder.flow
+
+
+class _Builder:
+    def __init__(self, plan: RunPlan) -> None:
+        self.flow = Dataflow()
+        self._scans = {scan.node: scan.name for scan in plan.scans}
+        self._relations = {relation.name: relation for relation in plan.relations}
+        self._known: dict[object, Edge] = {}
+
+    def add(self, query: ContinuousQuery) -> None:
+        level = _level(query.physical.logical, query.choices.strategy, query.unit)
+        self.flow.outputs[query.name] = self._answer(query.physical, level).vertex
+
+    # ------------------------------------------------------------------ vertices
+
+    def _vertex(self, operator: Operator, inputs: Sequence[Edge], plan: Node | None = None) -> int:
+        vertices = self.flow.vertices
+        vertices.append(Vertex(operator, tuple(e.vertex for e in inputs), operator.fields, plan=plan))
+        return len(vertices) - 1
+
+    def _put(self, operator: Operator, *inputs: Edge) -> Edge:
+        """An operator whose output has the properties that its inputs have together, in no order."""
+        return Edge(
+            self._vertex(operator, inputs),
+            operator.fields,
+            False,
+            any(edge.is_foreseen for edge in inputs),
+            any(edge.is_negative for edge in inputs),
+        )
+
+    def _same(self, operator: Operator, edge: Edge) -> Edge:
+        """An operator that leaves times as they are."""
+        return replace(edge, vertex=self._vertex(operator, [edge]), fields=operator.fields)
+
+    def _announced(self, edge: Edge, strategy: Strategy) -> Edge:
+        """The same changes, each departure a negative tuple."""
+        if not edge.is_foreseen:
+            return edge
+        key = ("announced", edge.vertex, strategy)
+        if key not in self._known:
+            buffer = _buffer(edge, strategy)
+            operator = Announcer(edge.fields, buffer, may_be_negative=edge.is_negative)
+            vertex = self._vertex(operator, [edge])
+            self._known[key] = Edge(vertex, edge.fields, is_negative=True)
+        return self._known[key]
+
+    def _source(self, name: str, fields: Sequence[Field], **properties: bool) -> Edge:
+        key = ("source", name)
+        if key not in self._known:
+            self.flow.vertices.append(Vertex(None, (), tuple(fields), name))
+            self._known[key] = Edge(len(self.flow.vertices) - 1, tuple(fields), **properties)
+        return replace(self._known[key], fields=tuple(fields))
+
+    # ------------------------------------------------------------------ answers
+
+    def _answer(self, node: Exec, level: Level) -> Edge:
+        output = node.logical
+        assert isinstance(output, algebra.Output)
+        below = node.inputs[0]
+        order: tuple[algebra.SortKey, ...] = ()
+        limit = None
+        if isinstance(below.logical, algebra.Limit):
+            order, limit = below.logical.order, below.logical.count
+            below = below.inputs[0]
+        if output.kind is OutputKind.WSTREAM:
+            assert output.window is not None
+            elements = self._elements(below, level)
+            edge = self._announced(self._window(elements, output.window, level), level.strategy)
+            return self._end(ChangeLog(edge.fields, level.streams, level.unit), edge, output)
+        if is_internal(output):
+            if output.kind is OutputKind.RSTREAM:
+                edge = self._elements(below, level)
+                operator: Operator = Snapshots(
+                    edge.fields, level.streams, level.step, slides=level.slide is not None
+                )
+                return self._end(operator, edge, output)
+            edge = self._elements(below, level)
+            kind = OutputKind.DSTREAM if output.kind is OutputKind.DSTREAM else OutputKind.ISTREAM
+            return self._end(ChangeLog(edge.fields, level.streams, level.step, kind), edge, output)
+        edge = self._announced(self._relation(below, level), level.strategy)
+        slides = level.slide is not None
+        match output.kind:
+            case OutputKind.RSTREAM:
+                operator = Snapshots(
+                    edge.fields, level.streams, level.step, slides=slides, order=order, limit=limit
+                )
+            case OutputKind.ISTREAM_RESTORE | OutputKind.RSTREAM_RESTORE:
+                assert level.slide is not None
+                whole = output.kind is OutputKind.RSTREAM_RESTORE
+                operator = Restored(edge.fields, level.streams, level.slide, whole=whole)
+            case _:
+                if limit is not None:
+                    limited = Limited(edge.fields, level.streams, level.step, order, limit)
+                    edge = replace(edge, vertex=self._vertex(limited, [edge]), is_negative=True)
+                operator = ChangeLog(edge.fields, level.streams, level.step, output.kind)
+        return self._end(operator, edge, output)
+
+    def _end(self, operator: Operator, edge: Edge, plan: Node) -> Edge:
+        return Edge(self._vertex(operator, [edge], plan), edge.fields, is_negative=True)
+
+    def _elements(self, node: Exec, level: Level) -> Edge:
+        """The append-only stream of a query's results (002, sections 3.3.2 and 3.3.3).
+
+        A sliding aggregate gives its value at every slide, also if it is the value from before; everything
+        else gives what is new.
+        """
+        edge = self._announced(self._relation(node, level), level.strategy)
+        has_values = any(isinstance(below, algebra.Aggregate) for below in _until_windows(node.logical))
+        if level.slide is not None and has_values:
+            operator: Operator = Snapshots(edge.fields, level.streams, level.step, slides=True)
+        else:
+            operator = ChangeLog(edge.fields, level.streams, level.step, OutputKind.ISTREAM)
+        stream = Edge(self._vertex(operator, [edge]), edge.fields)
+        return self._same(Sequenced(edge.fields), stream)
+
+    # ------------------------------------------------------------------ relations
+
+    def _relation(self, node: Exec, level: Level, *, defer: bool = False) -> Edge:
+        """The edge that leaves a node; `defer`: an NT window leaves its announcements to the node above."""
+        key = (node.logical, level, defer, _algorithms(node))
+        if key not in self._known:
+            edge = self._build(node, level, defer)
+            self.flow.vertices[edge.vertex].plan = node.logical
+            self._known[key] = edge
+        return self._known[key]
+
+    def _build(self, node: Exec, level: Level, defer: bool) -> Edge:
+        logical = node.logical
+        match logical:
+            case algebra.Window():
+                edge = self._window(self._stream(node.inputs[0], level), logical.spec, level)
+                if level.strategy is Strategy.NT and not defer:
+                    edge = self._announced(edge, level.strategy)
+                return edge
+            case algebra.Relation():
+                return self._relation_rows(logical, level)
+            case algebra.Select():
+                edge = self._relation(node.inputs[0], level, defer=defer)
+                return self._same(Selection(edge.fields, logical.predicate), edge)
+            case algebra.Project():
+                edge = self._relation(node.inputs[0], level, defer=defer)
+                return self._same(Projection(edge.fields, logical.outputs), edge)
+            case algebra.Union():
+                inputs = [self._relation(below, level) for below in node.inputs]
+                edge = self._put(MergeUnion(logical.fields), *inputs)
+                return replace(edge, is_ordered=pattern_of(logical) is Pattern.WKS)
+            case algebra.Except() | algebra.Intersect():
+                kind = Counted.EXCEPT if isinstance(logical, algebra.Except) else Counted.INTERSECT
+                inputs = [self._announced(self._relation(b, level), level.strategy) for b in node.inputs]
+                return self._explicit(Multiplicities(logical.fields, kind), *inputs)
+            case algebra.Distinct():
+                return self._distinct(self._relation(node.inputs[0], level), level.strategy)
+            case algebra.Aggregate():
+                return self._aggregate(logical, self._relation(node.inputs[0], level), level)
+            case algebra.Join():
+                assert isinstance(node, JoinExec)
+                return self._join(node, logical, level)
+            case algebra.SemiJoin():
+                return self._semi_join(node, logical, level)
+            case algebra.RelationJoin():
+                return self._relation_join(node, logical, level)
+        raise InternalError(f"no operator for {type(logical).__name__}")
+
+    def _explicit(self, operator: Operator, *inputs: Edge) -> Edge:
+        return Edge(self._vertex(operator, inputs), operator.fields, is_negative=True)
+
+    # ------------------------------------------------------------------ windows
+
+    def _stream(self, node: Exec, level: Level) -> Edge:
+        """The rows below a window: of a stream, or those that a sub-query gives."""
+        logical = node.logical
+        if is_scan(logical):
+            has_lifetimes = any(isinstance(n, algebra.Stream) and n.has_lifetime for n in logical.walk())
+            return self._source(self._scans[logical], logical.fields, is_foreseen=has_lifetimes)
+        inner = _level(logical, level.strategy, level.unit)
+        if isinstance(logical, algebra.Output):
+            edge = self._answer(node, inner)
+            return self._same(Sequenced(edge.fields), replace(edge, is_negative=False))
+        if not is_internal(logical) and not any(isinstance(n, algebra.Output) for n in logical.walk()):
+            raise InternalError("a window over a sub-query whose windows are not internal")
+        return self._elements(node, inner)
+
+    def _window(self, edge: Edge, spec: WindowSpec, level: Level) -> Edge:
+        if spec.kind is WindowKind.ROWS:
+            assert spec.rows is not None
+            names = [field.name for field in edge.fields]
+            partition = [names.index(name) for name in spec.partition]
+            rows = RowsWindow(edge.fields, spec.rows, spec.slide or 1, partition)
+            return Edge(
+                self._vertex(rows, [edge]), edge.fields, is_foreseen=edge.is_foreseen, is_negative=True
+            )
+        length = spec.range
+        if spec.kind is WindowKind.NOW:
+            length = level.unit
+        if spec.kind is WindowKind.UNBOUNDED:
+            length = None
+        window = TimeWindow(edge.fields, length, spec.offset, level.step)
+        is_foreseen = edge.is_foreseen or length is not None
+        return Edge(
+            self._vertex(window, [edge]),
+            edge.fields,
+            is_ordered=not edge.is_foreseen,
+            is_foreseen=is_foreseen,
+        )
+
+    def _relation_rows(self, logical: algebra.Relation, level: Level) -> Edge:
+        definition = self._relations[logical.name]
+        if definition.is_static:
+            return self._source(f"relation {logical.name}", logical.fields)
+        visible = [column.name for column in definition.visible]
+        key = [visible.index(name) for name in definition.key]
+        known = ("feed", logical.name)
+        if known not in self._known:
+            fields = tuple(Field(column.name, column.type) for column in definition.schema)
+            source = self._source(logical.name, fields)
+            ordered = [
+                *visible,
+                *([definition.operation] if definition.operation is not None else []),
+            ]
+            types = {column.name: column.type for column in definition.schema}
+            outputs = [Named(n, Scalar(f'"{n}"', types[n], (n,), n)) for n in ordered]
+            feed = RelationFeed(
+                logical.fields,
+                key,
+                has_operation=definition.operation is not None,
+                is_final=not definition.is_retroactive,
+                name=logical.name,
+            )
+            self._known[known] = self._explicit(feed, self._same(Projection(fields, outputs), source))
+        edge = replace(self._known[known], fields=logical.fields)
+        if level.step > 1 and logical.is_retroactive:
+            edge = self._same(Resample(logical.fields, level.step), edge)
+        return edge
+
+    # ------------------------------------------------------------------ operators with state
+
+    def _distinct(self, edge: Edge, strategy: Strategy) -> Edge:
+        if edge.is_negative or strategy is not Strategy.UPA:
+            counted = Multiplicities(edge.fields, Counted.DISTINCT)
+            return self._explicit(counted, self._announced(edge, strategy))
+        buffer: Expirations = CalendarQueue() if edge.is_foreseen else Silent()
+        return self._put(DeltaStar(edge.fields, buffer), edge)
+
+    def _aggregate(self, logical: algebra.Aggregate, edge: Edge, level: Level) -> Edge:
+        arguments = [call.argument for call in logical.calls]
+        scalars = list(dict.fromkeys(argument for argument in arguments if argument is not None))
+        outputs = [Named(f"k{i}", key) for i, key in enumerate(logical.keys)]
+        outputs += [Named(f"x{i}", scalar) for i, scalar in enumerate(scalars)]
+        needed = self._same(Projection(edge.fields, outputs), edge)
+        explicit = self._announced(needed, level.strategy)
+        places = [
+            None if argument is None else len(logical.keys) + scalars.index(argument)
+            for argument in arguments
+        ]
+        grouping = Grouping(
+            logical.fields[: len(logical.keys)],
+            logical.calls,
+            places,
+            logical.fields,
+            arrow_types(explicit.fields),
+        )
+        return self._explicit(grouping, explicit)
+
+    def _join(self, node: JoinExec, logical: algebra.Join, level: Level) -> Edge:
+        is_eager = node.algorithm is not JoinAlgorithm.LAZY
+        below = replace(level, step=level.unit) if is_eager and level.slide is not None else level
+        edges = [self._relation(child, below) for child in node.inputs]
+        inputs = [JoinInput(e.fields, _buffer(e, level.strategy), e.is_ordered, e.is_negative) for e in edges]
+        every = 0
+        if node.algorithm is JoinAlgorithm.EAGER_LAZY_EXPIRATION:
+            lengths = [w.spec.range for w in windows_of(logical) if w.spec.range is not None]
+            every = min(lengths, default=0) // LAZY_SHARE
+        join = WindowJoin(inputs, logical.equalities, logical.residual, expire_every=every)
+        edge = self._put(join, *edges)
+        if below.step != level.step:
+            edge = self._same(Resample(edge.fields, level.step), edge)
+        return edge
+
+    def _semi_join(self, node: Exec, logical: algebra.SemiJoin, level: Level) -> Edge:
+        left, right = (self._relation(below, level) for below in node.inputs)
+        if not logical.is_anti:
+            return self._matching(logical, left, right, level.strategy)
+        if logical.nulls_match:
+            edge = self._not_in(logical, left, right, level.strategy)
+        else:
+            edge = self._without(left, right, logical.left_keys, logical.right_keys, level.strategy)
+        if node.estimate.announces or level.strategy is Strategy.NT:
+            edge = self._announced(edge, level.strategy)
+        return edge
+
+    def _matching(self, logical: algebra.SemiJoin, left: Edge, right: Edge, strategy: Strategy) -> Edge:
+        """EXISTS is a join with each key of the right side once; results end with the youngest match."""
+        keys = [Named(f"·k{i}", key) for i, key in enumerate(logical.right_keys)]
+        once = self._distinct(self._same(Projection(right.fields, keys), right), strategy)
+        inputs = [
+            JoinInput(e.fields, _buffer(e, strategy), e.is_ordered, e.is_negative) for e in (left, once)
+        ]
+        equalities = [
+            Equality(0, own, 1, Scalar(f'"{key.name}"', key.scalar.type, (key.name,), key.name))
+            for own, key in zip(logical.left_keys, keys, strict=True)
+        ]
+        joined = self._put(WindowJoin(inputs, equalities), left, once)
+        return self._same(Projection(joined.fields, _columns(left.fields)), joined)
+
+    def _without(
+        self,
+        left: Edge,
+        right: Edge,
+        left_keys: Sequence[Scalar],
+        right_keys: Sequence[Scalar],
+        strategy: Strategy,
+    ) -> Edge:
+        keys = [Named(f"·k{i}", key) for i, key in enumerate(right_keys)]
+        matches = self._announced(self._same(Projection(right.fields, keys), right), strategy)
+        negation = AntiJoin(left.fields, left_keys, _buffer(left, strategy), may_be_negative=left.is_negative)
+        vertex = self._vertex(negation, [left, matches])
+        return Edge(vertex, left.fields, is_foreseen=left.is_foreseen, is_negative=True)
+
+    def _not_in(self, logical: algebra.SemiJoin, left: Edge, right: Edge, strategy: Strategy) -> Edge:
+        """NOT IN: no equal value, no NULL among the values, and no values at all for a NULL on the left."""
+        asked, *left_rest = logical.left_keys
+        given, *right_rest = logical.right_keys
+        one = Scalar("CAST(1 AS BIGINT)", Type.BIGINT, ())
+        edge = self._without(left, right, logical.left_keys, logical.right_keys, strategy)
+        edge = self._without(edge, right, (one, *left_rest), (_if_null(given), *right_rest), strategy)
+        return self._without(edge, right, (_if_null(asked), *left_rest), (one, *right_rest), strategy)
+
+    # ------------------------------------------------------------------ relations
+
+    def _relation_join(self, node: Exec, logical: algebra.RelationJoin, level: Level) -> Edge:
+        relation = logical.relation
+        if relation.is_retroactive and not relation.is_static:
+            return self._retroactive(node, logical, level)
+        left = self._relation(node.inputs[0], level, defer=True)
+        right = self._relation_rows(relation, level)
+        lookup = LookupJoin(
+            left.fields,
+            relation.fields,
+            logical.left_keys,
+            logical.right_keys,
+            logical.residual,
+            is_outer=logical.is_outer,
+        )
+        edge = replace(left, vertex=self._vertex(lookup, [left, right]), fields=lookup.fields)
+        return self._announced(edge, level.strategy) if level.strategy is Strategy.NT else edge
+
+    def _retroactive(self, node: Exec, logical: algebra.RelationJoin, level: Level) -> Edge:
+        left = self._relation(node.inputs[0], level, defer=True)
+        right = self._relation_rows(logical.relation, level)
+        if not logical.is_outer:
+            edge = self._inner(logical, left, right, level.strategy)
+            return self._announced(edge, level.strategy) if level.strategy is Strategy.NT else edge
+        numbered = self._same(Identify(left.fields), left)
+        inner = self._inner(logical, numbered, right, level.strategy)
+        number = Scalar(f'"{ROW}"', Type.BIGINT, (ROW,), ROW)
+        alone = self._without(numbered, inner, (number,), (number,), level.strategy)
+        outputs = _columns(logical.fields)
+        padded = [
+            *_columns(left.fields),
+            *(
+                Named(field.name, Scalar(f"CAST(NULL AS {field.type.value})", field.type, ()))
+                for field in logical.relation.fields
+            ),
+        ]
+        matched = self._same(Projection(inner.fields, outputs), inner)
+        unmatched = self._same(Projection(alone.fields, padded), alone)
+        edge = self._put(MergeUnion(logical.fields), matched, unmatched)
+        return self._announced(edge, level.strategy) if level.strategy is Strategy.NT else edge
+
+    def _inner(self, logical: algebra.RelationJoin, left: Edge, right: Edge, strategy: Strategy) -> Edge:
+        inputs = [
+            JoinInput(e.fields, _buffer(e, strategy), e.is_ordered, e.is_negative) for e in (left, right)
+        ]
+        pairs = zip(logical.left_keys, logical.right_keys, strict=True)
+        equalities = [Equality(0, own, 1, other) for own, other in pairs]
+        return self._put(WindowJoin(inputs, equalities, logical.residual), left, right)
+
+
+def _level(node: Node, strategy: Strategy, unit: int) -> Level:
+    slide = slide_of(node)
+    is_restoring = isinstance(node, algebra.Output) and node.kind in _RESTORING
+    streams = tuple(dict.fromkeys(n.name for n in node.walk() if isinstance(n, algebra.Stream)))
+    step = unit if slide is None or is_restoring else slide
+    return Level(strategy, unit, step, slide, streams)
+
+
+def _buffer(edge: Edge, strategy: Strategy) -> Expirations:
+    """The state buffer for the rows of an edge."""
+    if not edge.is_foreseen:
+        return Silent()
+    if edge.is_ordered and not edge.is_negative:
+        return Fifo()
+    return ScanList() if strategy is Strategy.DIRECT else CalendarQueue()
+
+
+def _algorithms(node: Exec) -> tuple[JoinAlgorithm, ...]:
+    return tuple(below.algorithm for below in node.walk() if isinstance(below, JoinExec))
+
+
+def _until_windows(node: Node) -> Sequence[Node]:
+    """The nodes of a query above its windows."""
+    if isinstance(node, algebra.Window):
+        return ()
+    return (node, *(found for child in node.children for found in _until_windows(child)))
+
+
+def _columns(fields: Sequence[Field]) -> list[Named]:
+    return [
+        Named(f.name, Scalar('"' + f.name.replace('"', '""') + '"', f.type, (f.name,), f.name))
+        for f in fields
+    ]
+
+
+def _if_null(scalar: Scalar) -> Scalar:
+    """1 where a value is NULL, else NULL."""
+    return Scalar(f"CASE WHEN ({scalar.sql}) IS NULL THEN CAST(1 AS BIGINT) END", Type.BIGINT, scalar.inputs)

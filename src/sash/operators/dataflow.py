@@ -1,0 +1,87 @@
+"""A dataflow: operators in the order in which changes pass through them, shared where queries have them in common.
+
+`advance` takes what has come from the sources since the last time and gives what leaves each query. A part
+that several queries contain is one operator and runs once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sash.lang.algebra import Field, Node
+from sash.operators.delta import Delta, empty_delta
+from sash.operators.operator import Moment, Operator, State, part, prefixed
+
+
+@dataclass(slots=True)
+class Vertex:
+    """An operator with the vertices that it reads; a source has no operator but a name.
+
+    `plan` is the node of the plan that it stands for, if it is the last operator of that node.
+    """
+
+    operator: Operator | None
+    inputs: tuple[int, ...]
+    fields: tuple[Field, ...]
+    source: str | None = None
+    plan: Node | None = None
+    rows_in: int = 0
+    rows_out: int = 0
+    negative_out: int = 0
+
+    @property
+    def state_rows(self) -> int:
+        return 0 if self.operator is None else self.operator.state_rows
+
+    @property
+    def state_bytes(self) -> int:
+        return 0 if self.operator is None else self.operator.state_bytes
+
+
+@dataclass(slots=True)
+class Dataflow:
+    """`outputs` has the vertex of each query."""
+
+    vertices: list[Vertex] = field(default_factory=list)
+    outputs: dict[str, int] = field(default_factory=dict)
+
+    def advance(self, sources: Mapping[str, Delta], moment: Moment) -> dict[str, Delta]:
+        """Pass changes through all operators; gives what leaves each query."""
+        given: list[Delta] = []
+        for vertex in self.vertices:
+            if vertex.operator is None:
+                assert vertex.source is not None
+                delta = sources.get(vertex.source) or empty_delta(vertex.fields)
+            else:
+                inputs = [given[i] for i in vertex.inputs]
+                delta = vertex.operator.process(inputs, moment)
+                vertex.rows_in += sum(len(each) for each in inputs)
+            vertex.rows_out += len(delta)
+            if delta.sign is not None:
+                vertex.negative_out += int((delta.sign < 0).sum())
+            given.append(delta)
+        return {query: given[vertex] for query, vertex in self.outputs.items()}
+
+    def snapshot(self) -> State:
+        """The state of all operators, by their places."""
+        state: State = {}
+        for i, vertex in enumerate(self.vertices):
+            if vertex.operator is not None:
+                state.update(prefixed(str(i), vertex.operator.snapshot()))
+        return state
+
+    def restore(self, state: State) -> None:
+        for i, vertex in enumerate(self.vertices):
+            if vertex.operator is not None:
+                own = part(str(i), state)
+                if own:
+                    vertex.operator.restore(own)
+
+    @property
+    def state_rows(self) -> int:
+        return sum(vertex.state_rows for vertex in self.vertices)
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(vertex.state_bytes for vertex in self.vertices)

@@ -1,0 +1,324 @@
+"""The join of n windows (002, section 5.2).
+
+New tuples of each input probe the windows of the others; a result lives as long as all of its parts. Negative
+tuples, where inputs have them, are joined like others and take back the results of the rows that they name.
+One class covers algorithms 2 to 5:
+
+- eager evaluation gives results as tuples come; lazy evaluation lets the windows slide first, so that it is asked
+  only for what lives at a slide. That is decided by the windows below and costs nothing here;
+- with eager expiration expired tuples are removed at every step, with lazy expiration (`expire_every`) now and
+  then; a probe passes over what has expired;
+- hashed: a probe follows the chain of its key; nested loops: it looks at all rows.
+
+Results do not depend on any of it. A batch that brings l and r tuples costs O(l + r + results) when hashed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sash.lang.algebra import Equality, Field
+from sash.lang.values import Scalar
+from sash.operators.delta import Delta, Ints, as_table, concat, empty_delta, one_array
+from sash.operators.evaluate import ARROW_TYPES, evaluate, evaluate_mask
+from sash.operators.held import HeldRows, delta_of
+from sash.operators.operator import Moment, Operator, State, arrow_types
+from sash.operators.probing import (
+    ALL,
+    OLDER,
+    OLDER_AND_STAYING,
+    Step,
+    own_keys,
+    probe_all,
+    probe_chains,
+    probe_order,
+)
+from sash.state.chains import Chains
+from sash.state.expirations import Expirations
+from sash.state.fingerprints import fingerprint
+from sash.state.keytable import grown
+
+# Combinations that are held at once; a probe that finds more is done in parts.
+_MOST = 4_000_000
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinInput:
+    """How an input is kept.
+
+    `is_ordered`: its rows leave in the order in which they came (WKS). `may_be_negative`: negative tuples come.
+    """
+
+    fields: tuple[Field, ...]
+    buffer: Expirations
+    is_ordered: bool = False
+    may_be_negative: bool = False
+
+
+@dataclass(slots=True)
+class _Combinations:
+    """Rows that are joined so far: slots by input, and their common life; `until` is `end` or earlier `exp`."""
+
+    slots: dict[int, Ints]
+    begin: Ints
+    exp: Ints
+    end: Ints
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+    def take(self, chosen: Ints | slice) -> _Combinations:
+        picked = {i: slots[chosen] for i, slots in self.slots.items()}
+        return _Combinations(picked, self.begin[chosen], self.exp[chosen], self.end[chosen])
+
+
+class Side:
+    """The window of one input with its indexes."""
+
+    def __init__(self, given: JoinInput, keys: Sequence[tuple[Scalar, ...]]) -> None:
+        self.fields = given.fields
+        self.is_ordered = given.is_ordered and not given.may_be_negative
+        names = [field.name for field in given.fields]
+        self._names = tuple(names)
+        # Expressions that are not columns are computed once and kept beside the row.
+        self._computed = tuple(dict.fromkeys(s for key in keys for s in key if s.column is None))
+        self._place = {scalar: len(names) + i for i, scalar in enumerate(self._computed)}
+        for key in keys:
+            for scalar in key:
+                if scalar.column is not None:
+                    self._place[scalar] = names.index(scalar.column)
+        types = [*arrow_types(given.fields), *(ARROW_TYPES[scalar.type] for scalar in self._computed)]
+        self.held = HeldRows(types, given.buffer, by_row=given.may_be_negative)
+        self.indexes = {self.places(key): Chains() for key in keys}
+        self.born = np.zeros(0, dtype=np.int64)
+
+    def places(self, key: Sequence[Scalar]) -> tuple[int, ...]:
+        return tuple(self._place[scalar] for scalar in key)
+
+    def widened(self, delta: Delta) -> Delta:
+        if not self._computed:
+            return delta
+        table = as_table(delta.columns, self._names, len(delta))
+        computed = [one_array(column) for column in evaluate(table, self._computed)]
+        return delta.with_columns((*delta.columns, *computed))
+
+    def enter(self, delta: Delta, batch: int) -> Ints:
+        """Keep rows that enter, widened by what is computed; gives their slots."""
+        slots = self.held.enter(delta)
+        self.born = grown(self.born, self.held.rows.capacity, 0)
+        self.born[slots] = batch
+        for places, chains in self.indexes.items():
+            keys = fingerprint([delta.columns[place] for place in places], len(delta))
+            if keys.nulls is None:
+                chains.add(slots, keys)
+            else:
+                known = np.flatnonzero(~keys.nulls)
+                chains.add(slots[known], keys.take(known))
+        return slots
+
+    def remove(self, slots: Ints, *, is_due: bool) -> None:
+        for chains in self.indexes.values():
+            chains.remove(slots)
+        self.held.remove(slots, is_due=is_due)
+
+    @property
+    def nbytes(self) -> int:
+        return self.held.nbytes + self.born.nbytes + sum(chains.nbytes for chains in self.indexes.values())
+
+
+class WindowJoin(Operator):
+    """`residual` is a condition over all fields, beside the equalities."""
+
+    def __init__(
+        self,
+        inputs: Sequence[JoinInput],
+        equalities: Sequence[Equality],
+        residual: Scalar | None = None,
+        *,
+        is_hashed: bool = True,
+        expire_every: int = 0,
+    ) -> None:
+        self.fields = tuple(field for given in inputs for field in given.fields)
+        self._residual = residual
+        self._is_hashed = is_hashed
+        self._expire_every = expire_every
+        self._expired: int | None = None
+        self._batch = 0
+        self._steps = [probe_order(i, len(inputs), equalities) for i in range(len(inputs))]
+        keys: list[dict[tuple[Scalar, ...], None]] = [{} for _ in inputs]
+        for steps in self._steps:
+            for step in steps:
+                if step.links:
+                    keys[step.input][own_keys(step)] = None
+        self._sides = [Side(given, list(own)) for given, own in zip(inputs, keys, strict=True)]
+
+    # ------------------------------------------------------------------ a batch
+
+    def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
+        self._batch += 1
+        entered: list[Ints] = []
+        withdrawn: list[Ints] = []
+        for side, delta in zip(self._sides, inputs, strict=True):
+            arriving, leaving = side.widened(delta.entering), delta.leaving
+            if side.is_ordered:
+                arriving = arriving.sorted()
+            entered.append(side.enter(arriving, self._batch) if len(arriving) else _NONE)
+            slots = _NONE if leaving is None else side.held.match(side.widened(leaving))
+            withdrawn.append(slots)
+        given: list[Delta] = []
+        for i, slots in enumerate(entered):
+            given.extend(self._results(i, slots, ALL, OLDER, is_new=True))
+        for i, slots in enumerate(withdrawn):
+            older = slots[self._sides[i].born[slots] < self._batch]
+            given.extend(self._results(i, older, OLDER_AND_STAYING, OLDER, is_new=False))
+        for side, slots in zip(self._sides, withdrawn, strict=True):
+            side.remove(slots, is_due=False)
+        self._expire(moment.through)
+        return concat(given, self.fields) if given else empty_delta(self.fields)
+
+    def _expire(self, through: int) -> None:
+        if self._expired is not None and through - self._expired < self._expire_every:
+            return
+        for side in self._sides:
+            side.remove(side.held.due(through), is_due=True)
+        self._expired = through
+
+    def _results(self, start: int, slots: Ints, before: int, after: int, *, is_new: bool) -> Iterator[Delta]:
+        """What rows of one input give; `before` and `after` say what is seen of inputs before and after it.
+
+        So a combination of rows that are new on several inputs is found once, from the last of them.
+        """
+        rows = self._sides[start].held.rows
+        slots = slots[rows.start[slots] < rows.end[slots]]
+        found = _Combinations({start: slots}, rows.start[slots], rows.exp[slots], rows.end[slots])
+        modes = [before if i < start else after for i in range(len(self._sides))]
+        for combined in self._extend(found, self._steps[start], modes):
+            yield from self._changes(combined, is_new)
+
+    def _extend(
+        self, found: _Combinations, steps: Sequence[Step], modes: Sequence[int]
+    ) -> Iterator[_Combinations]:
+        if not len(found):
+            return
+        if not steps:
+            yield found
+            return
+        step = steps[0]
+        numbers = self._numbers(found, step)
+        for part in self._probe(found, step, numbers, modes[step.input]):
+            yield from self._extend(part, steps[1:], modes)
+
+    def _numbers(self, found: _Combinations, step: Step) -> Ints:
+        """The number, at the probed input, of the key that each combination asks for; −1: there is none."""
+        if not step.links:
+            return np.zeros(len(found), dtype=np.int64)
+        columns: list[pa.Array] = []
+        for link in step.links:
+            other = self._sides[link.other_input]
+            (place,) = other.places((link.other,))
+            columns.extend(other.held.rows.gather(found.slots[link.other_input], [place]))
+        keys = fingerprint(columns, len(found))
+        numbers = self._index(step).keys.find(keys)
+        return numbers if keys.nulls is None else np.where(keys.nulls, -1, numbers)
+
+    def _index(self, step: Step) -> Chains:
+        side = self._sides[step.input]
+        return side.indexes[side.places(own_keys(step))]
+
+    def _probe(self, found: _Combinations, step: Step, numbers: Ints, mode: int) -> Iterator[_Combinations]:
+        side = self._sides[step.input]
+        rows = side.held.rows
+        is_chained = self._is_hashed and bool(step.links)
+        live = _NONE if is_chained else rows.live_slots()
+
+        def run(begin: Ints, end: Ints, numbers: Ints, counts: Ints, origin: Ints, slots: Ints) -> int:
+            if is_chained:
+                index = self._index(step)
+                arrays = (index.heads, index.following, rows.start, rows.exp, rows.end, side.born)
+                seen = (mode, self._batch, side.is_ordered)
+                return probe_chains(numbers, begin, end, *arrays, *seen, counts, origin, slots)
+            owner = self._index(step).owner if step.links else _NONE
+            times = (rows.start, rows.exp, rows.end, side.born)
+            keyed = bool(step.links)
+            return probe_all(
+                numbers, begin, end, live, owner, keyed, *times, mode, self._batch, counts, origin, slots
+            )
+
+        for first, last in self._parts(len(found), is_chained, len(live)):
+            part = found.take(slice(first, last))
+            asked = numbers[first:last]
+            counts = np.zeros(len(part), dtype=np.int64)
+            total = run(part.begin, part.end, asked, counts, _NONE, _NONE)
+            if total:
+                origin = np.empty(total, dtype=np.int64)
+                slots = np.empty(total, dtype=np.int64)
+                run(part.begin, part.end, asked, counts, origin, slots)
+                yield _joined(part.take(origin), step.input, slots, rows.start, rows.exp, rows.end)
+
+    def _parts(self, count: int, is_chained: bool, live: int) -> Iterator[tuple[int, int]]:
+        size = count if is_chained else max(1, _MOST // max(1, live))
+        for first in range(0, count, max(1, size)):
+            yield first, min(first + size, count)
+
+    # ------------------------------------------------------------------ results
+
+    def _changes(self, found: _Combinations, is_new: bool) -> Iterator[Delta]:
+        if self._residual is not None:
+            found = self._matching(found, self._residual)
+        premature = np.flatnonzero(found.end < found.exp)
+        if is_new and len(found):
+            yield Delta(found.begin, found.exp, self._columns(found))
+        if len(premature):
+            gone = found.take(premature)
+            sign = np.full(len(gone), -1, dtype=np.int8)
+            yield Delta(gone.end, gone.exp, self._columns(gone), sign)
+
+    def _matching(self, found: _Combinations, residual: Scalar) -> _Combinations:
+        columns: list[pa.Array] = []
+        names: list[str] = []
+        for i, side in enumerate(self._sides):
+            places = [k for k, field in enumerate(side.fields) if field.name in residual.inputs]
+            names.extend(side.fields[k].name for k in places)
+            columns.extend(side.held.rows.gather(found.slots[i], places))
+        mask = evaluate_mask(as_table(columns, names, len(found)), residual).to_numpy(zero_copy_only=False)
+        return found if mask.all() else found.take(np.flatnonzero(mask))
+
+    def _columns(self, found: _Combinations) -> tuple[pa.Array, ...]:
+        return tuple(
+            column
+            for i, side in enumerate(self._sides)
+            for column in side.held.rows.gather(found.slots[i], range(len(side.fields)))
+        )
+
+    # ------------------------------------------------------------------ state
+
+    def snapshot(self) -> State:
+        return {f"input{i}": side.held.table() for i, side in enumerate(self._sides)}
+
+    def restore(self, state: State) -> None:
+        for i, side in enumerate(self._sides):
+            side.enter(delta_of(state[f"input{i}"]), self._batch)
+
+    @property
+    def state_rows(self) -> int:
+        return sum(len(side.held.rows) for side in self._sides)
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(side.nbytes for side in self._sides)
+
+
+def _joined(
+    found: _Combinations, position: int, slots: Ints, start: Ints, exp: Ints, end: Ints
+) -> _Combinations:
+    return _Combinations(
+        {**found.slots, position: slots},
+        np.maximum(found.begin, start[slots]),
+        np.minimum(found.exp, exp[slots]),
+        np.minimum(found.end, end[slots]),
+    )

@@ -1,0 +1,120 @@
+"""Joins that look a row up in a relation when it comes: with static and with non-retroactive relations (⋈NRR).
+
+A row joins the relation as it is when the row enters its window, and its results live as long as the row does;
+later changes of the relation touch only later rows (002, sections 3.3.1 and 3.5.1). So nothing of the stream is
+kept, only the relation. An outer join keeps rows without a match, with NULL for the relation's columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from sash.lang.algebra import Field
+from sash.lang.values import Scalar
+from sash.operators.delta import ARROW_TYPES, Delta, Ints, as_table, concat, empty_delta, one_array
+from sash.operators.evaluate import evaluate, evaluate_mask
+from sash.operators.held import delta_of
+from sash.operators.join import JoinInput, Side
+from sash.operators.operator import Moment, Operator, State
+from sash.operators.probing import ALL, probe_all, probe_chains
+from sash.state.expirations import Silent
+from sash.state.fingerprints import fingerprint
+
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+class LookupJoin(Operator):
+    def __init__(
+        self,
+        left: Sequence[Field],
+        right: Sequence[Field],
+        left_keys: Sequence[Scalar],
+        right_keys: Sequence[Scalar],
+        residual: Scalar | None,
+        *,
+        is_outer: bool,
+    ) -> None:
+        self.fields = (*left, *right)
+        self._left = tuple(left)
+        self._right = tuple(right)
+        self._left_keys = tuple(left_keys)
+        self._key = tuple(right_keys)
+        self._residual = residual
+        self._is_outer = is_outer
+        relation = JoinInput(self._right, Silent(), may_be_negative=True)
+        self._side = Side(relation, [self._key] if self._key else [])
+        self._batch = 0
+
+    def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
+        left, right = inputs
+        self._batch += 1
+        entering, leaving = self._side.widened(right.entering), right.leaving
+        if len(entering):
+            self._side.enter(entering, self._batch)
+        gone = _NONE if leaving is None else self._side.held.match(self._side.widened(leaving))
+        given = self._joined(left) if len(left) else empty_delta(self.fields)
+        # What has left is needed no more: all rows up to now have been looked up.
+        self._side.remove(gone, is_due=False)
+        return given
+
+    def _joined(self, left: Delta) -> Delta:
+        origin, slots = self._matches(left)
+        found = left.take(origin)
+        columns = self._side.held.rows.gather(slots, range(len(self._right)))
+        pairs = found.with_columns((*found.columns, *columns))
+        if self._residual is not None and len(pairs):
+            table = as_table(pairs.columns, self.names, len(pairs))
+            mask = evaluate_mask(table, self._residual).to_numpy(zero_copy_only=False)
+            pairs, origin = pairs.filter(mask), origin[mask]
+        if not self._is_outer:
+            return pairs
+        alone = np.ones(len(left), dtype=np.bool_)
+        alone[origin] = False
+        rest = left.filter(alone) if alone.any() else empty_delta(self._left)
+        padding = (pa.nulls(len(rest), ARROW_TYPES[field.type]) for field in self._right)
+        return concat([pairs, rest.with_columns((*rest.columns, *padding))], self.fields)
+
+    def _matches(self, left: Delta) -> tuple[Ints, Ints]:
+        """Pairs of a position on the left and a slot of the relation."""
+        rows = self._side.held.rows
+        times = (rows.start, rows.exp, rows.end, self._side.born)
+        counts = np.zeros(len(left), dtype=np.int64)
+        until = left.ts + 1
+
+        def run(origin: Ints, slots: Ints) -> int:
+            found = (counts, origin, slots)
+            if not self._key:
+                live = rows.live_slots()
+                return probe_all(counts, left.ts, until, live, _NONE, False, *times, ALL, self._batch, *found)
+            index = self._side.indexes[self._side.places(self._key)]
+            arrays = (index.heads, index.following, *times)
+            return probe_chains(numbers, left.ts, until, *arrays, ALL, self._batch, False, *found)
+
+        if self._key:
+            table = as_table(left.columns, [field.name for field in self._left], len(left))
+            keys = fingerprint([one_array(c) for c in evaluate(table, self._left_keys)], len(left))
+            numbers = self._side.indexes[self._side.places(self._key)].keys.find(keys)
+            if keys.nulls is not None:
+                numbers = np.where(keys.nulls, -1, numbers)
+        total = run(_NONE, _NONE)
+        origin, slots = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
+        if total:
+            run(origin, slots)
+        return origin, slots
+
+    def snapshot(self) -> State:
+        return {"relation": self._side.held.table()}
+
+    def restore(self, state: State) -> None:
+        self._side.enter(delta_of(state["relation"]), self._batch)
+
+    @property
+    def state_rows(self) -> int:
+        return len(self._side.held.rows)
+
+    @property
+    def state_bytes(self) -> int:
+        return self._side.nbytes

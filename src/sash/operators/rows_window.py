@@ -1,0 +1,249 @@
+"""Windows counted in rows: the n newest of a stream, or of each of its partitions (002, section 2.3.2).
+
+Rows are numbered 1, 2, … in the order of (ts, arrival) within their partition. `[ROWS n SLIDE m]` shows, after
+row number k·m, the rows with numbers in (k·m − n, k·m]. So row i enters with row number ⌈i/m⌉·m and leaves with
+number ⌈(i + n)/m⌉·m; when that is cannot be known before, so departures are negative tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from sash.lang.algebra import Field
+from sash.operators.delta import Delta, Ints, Signs, empty_delta
+from sash.operators.held import delta_of, numbers
+from sash.operators.operator import Moment, Operator, State, arrow_types
+from sash.state.fingerprints import fingerprint, keys_from
+from sash.state.jit import kernel
+from sash.state.keytable import KeyTable, grown
+from sash.state.rowstore import RowStore
+
+_NEVER = np.iinfo(np.int64).max
+
+
+@kernel
+def _advance(
+    partitions: Ints,
+    bounds: Ints,
+    slots: Ints,
+    ts: Ints,
+    rows: int,
+    slide: int,
+    arrived: Ints,
+    oldest: Ints,
+    newest: Ints,
+    waiting: Ints,
+    newer: Ints,
+    group_of: Ints,
+    number_of: Ints,
+    entered: Ints,
+    out_slot: Ints,
+    out_ts: Ints,
+    out_sign: Ints,
+    gone: Ints,
+) -> tuple[int, int]:
+    """Partition by partition: append rows, show those whose turn it is, take back those that fall out.
+
+    Rows of partition p stand at bounds[p]..bounds[p + 1] of `slots` and `ts`.
+    """
+    count, left = 0, 0
+    for p in range(partitions.shape[0]):
+        group = partitions[p]
+        before = arrived[group]
+        for k in range(bounds[p], bounds[p + 1]):
+            slot = slots[k]
+            group_of[slot] = group
+            number_of[slot] = before + 1 + k - bounds[p]
+            newer[slot] = -1
+            if newest[group] >= 0:
+                newer[newest[group]] = slot
+            else:
+                oldest[group] = slot
+            newest[group] = slot
+            if waiting[group] < 0:
+                waiting[group] = slot
+        total = before + bounds[p + 1] - bounds[p]
+        arrived[group] = total
+        shown_before = before // slide * slide
+        shown = total // slide * slide
+        # The row that shows number i is number ⌈i/m⌉·m, which is in this batch.
+        for number in range(shown_before + 1, shown + 1):
+            slot = waiting[group]
+            waiting[group] = newer[slot]
+            turn = -(-number // slide) * slide
+            when = ts[bounds[p] + turn - before - 1]
+            entered[slot] = when
+            out_slot[count] = slot
+            out_ts[count] = when
+            out_sign[count] = 1
+            count += 1
+        for number in range(max(shown_before - rows, 0) + 1, shown - rows + 1):
+            slot = oldest[group]
+            oldest[group] = newer[slot]
+            if oldest[group] < 0:
+                newest[group] = -1
+            turn = -(-(number + rows) // slide) * slide
+            out_slot[count] = slot
+            out_ts[count] = ts[bounds[p] + turn - before - 1]
+            out_sign[count] = -1
+            count += 1
+            gone[left] = slot
+            left += 1
+    return count, left
+
+
+@kernel
+def _relink(
+    slots: Ints,
+    group: Ints,
+    number: Ints,
+    slide: int,
+    arrived: Ints,
+    oldest: Ints,
+    newest: Ints,
+    waiting: Ints,
+    newer: Ints,
+) -> None:
+    """Make the lists of partitions anew from rows in the order of partition and number."""
+    for i in range(slots.shape[0]):
+        slot, owner = slots[i], group[slots[i]]
+        newer[slot] = -1
+        if newest[owner] >= 0:
+            newer[newest[owner]] = slot
+        else:
+            oldest[owner] = slot
+        newest[owner] = slot
+        if waiting[owner] < 0 and number[slot] > arrived[owner] // slide * slide:
+            waiting[owner] = slot
+
+
+class RowsWindow(Operator):
+    """`partition` has the positions of the columns of PARTITION BY. Partitions are never forgotten."""
+
+    def __init__(self, fields: Sequence[Field], rows: int, slide: int, partition: Sequence[int]) -> None:
+        self.fields = tuple(fields)
+        self._rows = rows
+        self._slide = slide
+        self._partition = tuple(partition)
+        self._store = RowStore(arrow_types(fields))
+        self._keys = KeyTable()
+        self._arrived = np.zeros(0, dtype=np.int64)
+        self._oldest = np.zeros(0, dtype=np.int64)
+        self._newest = np.zeros(0, dtype=np.int64)
+        self._waiting = np.zeros(0, dtype=np.int64)
+        self._newer = np.zeros(0, dtype=np.int64)
+        self._group = np.zeros(0, dtype=np.int64)
+        self._number = np.zeros(0, dtype=np.int64)
+        self._entered = np.zeros(0, dtype=np.int64)
+
+    def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
+        delta = inputs[0].sorted()
+        if not len(delta):
+            return empty_delta(self.fields)
+        keys = fingerprint([delta.columns[i] for i in self._partition], len(delta))
+        groups = self._keys.intern(keys)
+        if self._partition:
+            order = np.argsort(groups, kind="stable")
+            delta, groups = delta.take(order), groups[order]
+        return self._append(delta, groups)
+
+    def _append(self, delta: Delta, groups: Ints) -> Delta:
+        slots = self._store.append(delta.ts, delta.exp, delta.columns)
+        self._make_room()
+        starts = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
+        bounds = np.concatenate([starts, [len(groups)]]).astype(np.int64)
+        # A batch shows and takes back at most as many rows as it brings, and a slide's worth that waited.
+        most = 2 * (len(delta) + len(starts) * self._slide)
+        out = np.empty((3, most), dtype=np.int64)
+        gone = np.empty(most, dtype=np.int64)
+        count, left = _advance(
+            groups[starts],
+            bounds,
+            slots,
+            delta.ts,
+            self._rows,
+            self._slide,
+            self._arrived,
+            self._oldest,
+            self._newest,
+            self._waiting,
+            self._newer,
+            self._group,
+            self._number,
+            self._entered,
+            out[0],
+            out[1],
+            out[2],
+            gone,
+        )
+        found, ts, sign = out[0, :count], out[1, :count], out[2, :count].astype(np.int8)
+        gone = gone[:left]
+        given = self._changes(found, ts, sign)
+        self._store.free(gone)
+        return given
+
+    def _changes(self, slots: Ints, ts: Ints, sign: Signs) -> Delta:
+        """Without rows that came and went within one instant, or whose lifetime had ended before."""
+        passing = slots[(sign < 0) & (ts == self._entered[slots])]
+        kept = (ts < self._store.exp[slots]) & ~np.isin(slots, passing)
+        slots, ts, sign = slots[kept], ts[kept], sign[kept]
+        return Delta(ts, self._store.exp[slots], self._store.gather(slots), sign)
+
+    def _make_room(self) -> None:
+        size = self._keys.capacity
+        self._arrived = grown(self._arrived, size, 0)
+        self._oldest = grown(self._oldest, size, -1)
+        self._newest = grown(self._newest, size, -1)
+        self._waiting = grown(self._waiting, size, -1)
+        self._newer = grown(self._newer, self._store.capacity, -1)
+        self._group = grown(self._group, self._store.capacity, -1)
+        self._number = grown(self._number, self._store.capacity, 0)
+        self._entered = grown(self._entered, self._store.capacity, _NEVER)
+
+    def snapshot(self) -> State:
+        """Rows by partition and number, and how many rows each partition has had."""
+        live = self._store.live_slots()
+        live = live[np.lexsort((self._number[live], self._group[live]))]
+        named = {f"c{i}": column for i, column in enumerate(self._store.gather(live))}
+        times = {"ts": self._store.start[live], "exp": self._store.exp[live]}
+        places = {"entered": self._entered[live], "number": self._number[live], "group": self._group[live]}
+        known = np.arange(len(self._keys), dtype=np.int64)
+        keys = self._keys.keys_of(known)
+        arrived = self._arrived[: len(known)]
+        return {
+            "rows": pa.table({**places, **times, **named}),
+            "partitions": pa.table({"first": keys.first, "second": keys.second, "arrived": arrived}),
+        }
+
+    def restore(self, state: State) -> None:
+        partitions, rows = state["partitions"].combine_chunks(), state["rows"].combine_chunks()
+        self._keys.intern(keys_from(partitions))
+        delta = delta_of(rows.select(rows.column_names[3:]))
+        slots = self._store.append(delta.ts, delta.exp, delta.columns)
+        self._make_room()
+        self._arrived[: partitions.num_rows] = numbers(partitions, "arrived")
+        self._entered[slots] = numbers(rows, "entered")
+        self._number[slots] = numbers(rows, "number")
+        self._group[slots] = numbers(rows, "group")
+        _relink(
+            slots,
+            self._group,
+            self._number,
+            self._slide,
+            self._arrived,
+            self._oldest,
+            self._newest,
+            self._waiting,
+            self._newer,
+        )
+
+    @property
+    def state_rows(self) -> int:
+        return len(self._store)
+
+    @property
+    def state_bytes(self) -> int:
+        return self._store.nbytes + self._keys.nbytes + 4 * self._arrived.nbytes + 4 * self._newer.nbytes

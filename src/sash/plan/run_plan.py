@@ -1,0 +1,205 @@
+"""The plan of a run: which queries a synopsis answers, which run as continuous operators, and what both read.
+
+A query is periodic if a synopsis can answer it (`plan/periodic.py`) and nobody forces a strategy for it; every
+other query is continuous. The parts of continuous plans that only read, filter and project a stream are scans:
+they run in the first stage of a batch, once for all queries that have them in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sash.errors import NotYet
+from sash.lang import algebra
+from sash.lang.algebra import Node, WindowKind
+from sash.lang.bind import Program
+from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinition
+from sash.plan.choices import choices_of
+from sash.plan.cost import Statistics
+from sash.plan.optimize import optimize
+from sash.plan.periodic import PeriodicPlan, plan_periodic
+from sash.plan.physical import Choices, Exec, to_physical
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Rows of a stream as the first stage makes them: `node` is selections and projections over it."""
+
+    name: str
+    stream: str
+    node: Node
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the stream that it reads."""
+        leaf = leaf_of(self.node)
+        read: set[str] = set()
+        narrowed = False
+        for node in self.node.walk():
+            match node:
+                case algebra.Select():
+                    read.update(node.predicate.inputs)
+                case algebra.Project():
+                    # What lies above a projection reads its outputs, which come from what it reads itself.
+                    read.update(name for output in node.outputs for name in output.scalar.inputs)
+                    narrowed = True
+        wanted = [field.name for field in leaf.fields if field.name in read or not narrowed]
+        return tuple(name[len(leaf.qualifier) + 1 :] for name in wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class ContinuousQuery:
+    """A query with its physical plan.
+
+    `unit` is the grain of its time, in microseconds: the unit of integer timestamps where all of its streams
+    share one, else one microsecond.
+    """
+
+    definition: QueryDefinition
+    physical: Exec
+    choices: Choices
+    streams: tuple[str, ...]
+    relations: tuple[str, ...]
+    unit: int
+    has_integer_time: bool
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def plan(self) -> algebra.Output:
+        """The plan that is run, which the optimizer made of the one that was written."""
+        assert isinstance(self.physical.logical, algebra.Output)
+        return self.physical.logical
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan(PeriodicPlan):
+    """Everything that a run needs to know. `streams` has the feeds of relations, too."""
+
+    continuous: tuple[ContinuousQuery, ...] = ()
+    scans: tuple[Scan, ...] = ()
+    relations: tuple[RelationDefinition, ...] = ()
+
+    def scans_of(self, stream: str) -> tuple[Scan, ...]:
+        return tuple(scan for scan in self.scans if scan.stream == stream)
+
+    @property
+    def feeds(self) -> tuple[str, ...]:
+        """The names of streams that are feeds of relations."""
+        return tuple(relation.name for relation in self.relations if not relation.is_static)
+
+    @property
+    def definitions(self) -> tuple[QueryDefinition, ...]:
+        return (*(q.definition for q in self.queries), *(q.definition for q in self.continuous))
+
+
+def is_periodic(query: QueryDefinition) -> bool:
+    """Whether a synopsis answers the query. A forced strategy asks for the operators that have it."""
+    forced = {name for name, _ in query.options} & {"strategy", "join"}
+    return query.select is not None and not forced
+
+
+def plan_run(program: Program) -> RunPlan:
+    """The plan of all standing queries of a program."""
+    statistics = Statistics.from_definitions((*program.streams, *program.relations))
+    periodic = [query for query in program.queries if is_periodic(query)]
+    continuous = tuple(
+        _continuous(query, program, statistics) for query in program.queries if not is_periodic(query)
+    )
+    used = {name for query in continuous for name in (*query.streams, *query.relations)}
+    used.update(query.select.stream for query in periodic if query.select is not None)
+    relations = tuple(relation for relation in program.relations if relation.name in used)
+    streams = [stream for stream in program.streams if stream.name in used]
+    streams.extend(feed_of(relation) for relation in relations if not relation.is_static)
+    base = plan_periodic(streams, periodic)
+    scans = tuple(_scans(continuous, relations))
+    return RunPlan(base.streams, base.synopses, base.queries, continuous, scans, relations)
+
+
+def _continuous(query: QueryDefinition, program: Program, statistics: Statistics) -> ContinuousQuery:
+    choices = choices_of(dict(query.options))
+    physical = to_physical(optimize(query.plan, statistics, choices.strategy).estimate, choices)
+    leaves = list(physical.logical.walk())
+    for leaf in leaves:
+        if isinstance(leaf, algebra.Archive):
+            raise NotYet(f"a query over the archive '{leaf.name}' cannot be run yet", place=query.place)
+    names = tuple(dict.fromkeys(leaf.name for leaf in leaves if isinstance(leaf, algebra.Stream)))
+    relations = tuple(dict.fromkeys(leaf.name for leaf in leaves if isinstance(leaf, algebra.Relation)))
+    streams = [stream for stream in program.streams if stream.name in names]
+    units = {stream.unit for stream in streams}
+    is_integer = all(stream.has_integer_time for stream in streams) and len(units) == 1
+    unit = units.pop() if is_integer else 1
+    return ContinuousQuery(query, physical, choices, names, relations, unit, is_integer)
+
+
+def feed_of(relation: RelationDefinition) -> StreamDefinition:
+    """The changes of a relation, or the rows of a static one, as a stream."""
+    return StreamDefinition(
+        relation.name,
+        relation.schema,
+        relation.timestamp or "",
+        relation.unit,
+        0,
+        relation.source,
+        relation.options,
+    )
+
+
+def _scans(queries: Sequence[ContinuousQuery], relations: Sequence[RelationDefinition]) -> Iterator[Scan]:
+    found: dict[Node, str] = {}
+    for query in queries:
+        for node in scan_nodes(query.plan):
+            found.setdefault(node, leaf_of(node).name)
+    for number, (node, stream) in enumerate(found.items()):
+        yield Scan(f"scan{number}", stream, node)
+    for relation in relations:
+        if not relation.is_static:
+            columns = tuple(algebra.Field(f"{relation.name}.{c.name}", c.type) for c in relation.schema)
+            yield Scan(relation.name, relation.name, algebra.Stream(relation.name, relation.name, columns))
+
+
+def scan_nodes(plan: Node) -> Iterator[Node]:
+    """The largest parts of a plan that are scans."""
+    if is_scan(plan):
+        yield plan
+        return
+    for child in plan.children:
+        yield from scan_nodes(child)
+
+
+def is_scan(node: Node) -> bool:
+    """Whether a part of a plan only reads, filters and projects a stream."""
+    while isinstance(node, algebra.Select | algebra.Project):
+        node = node.input
+    return isinstance(node, algebra.Stream)
+
+
+def leaf_of(node: Node) -> algebra.Stream:
+    while isinstance(node, algebra.Select | algebra.Project):
+        node = node.input
+    assert isinstance(node, algebra.Stream)
+    return node
+
+
+def windows_of(node: Node) -> Iterator[algebra.Window]:
+    """The windows of a query, not those of the sub-queries whose results they are over."""
+    if isinstance(node, algebra.Window):
+        yield node
+        return
+    for child in node.children:
+        yield from windows_of(child)
+
+
+def slide_of(node: Node) -> int | None:
+    """The time between two looks at the windows of a query; None if they are looked at all the time."""
+    slides = {w.spec.slide for w in windows_of(node) if w.spec.kind is not WindowKind.ROWS}
+    return max((slide for slide in slides if slide is not None), default=None)
+
+
+def is_internal(node: Node) -> bool:
+    """Whether all windows of a query are INTERNAL, and there is one."""
+    windows = list(windows_of(node))
+    return bool(windows) and all(window.spec.is_internal for window in windows)

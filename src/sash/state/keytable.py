@@ -1,0 +1,190 @@
+"""A hash table from 128-bit keys to small dense numbers by which arrays are indexed.
+
+A key's number stays its own until the key is released, and is then given to another key, so arrays over numbers
+stay as large as the live keys need. Open addressing with linear probing; deletion shifts entries back, so
+there are no tombstones and lookups do not slow down with time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sash.state.fingerprints import Keys, Words, mix_a
+from sash.state.jit import kernel
+
+Ints = npt.NDArray[np.int64]
+_SMALLEST = 64
+
+
+@kernel
+def _home(first: np.uint64, second: np.uint64, mask: int) -> np.int64:
+    return np.int64(mix_a(first ^ (second << np.uint64(1))) & np.uint64(mask))
+
+
+@kernel
+def _find(first: Words, second: Words, table: Ints, known_a: Words, known_b: Words, out: Ints) -> None:
+    mask = table.shape[0] - 1
+    for i in range(first.shape[0]):
+        place = _home(first[i], second[i], mask)
+        out[i] = -1
+        while table[place] >= 0:
+            number = table[place]
+            if known_a[number] == first[i] and known_b[number] == second[i]:
+                out[i] = number
+                break
+            place = (place + 1) & mask
+
+
+@kernel
+def _intern(
+    first: Words,
+    second: Words,
+    begin: int,
+    table: Ints,
+    known_a: Words,
+    known_b: Words,
+    free: Ints,
+    counts: Ints,
+    out: Ints,
+) -> int:
+    """Number keys from `begin` on; stops, and says where, when the table is half full.
+
+    counts: [live keys, numbers ever used, length of the free list].
+    """
+    mask = table.shape[0] - 1
+    limit = table.shape[0] // 2
+    for i in range(begin, first.shape[0]):
+        place = _home(first[i], second[i], mask)
+        found = -1
+        while table[place] >= 0:
+            number = table[place]
+            if known_a[number] == first[i] and known_b[number] == second[i]:
+                found = number
+                break
+            place = (place + 1) & mask
+        if found < 0:
+            if counts[0] >= limit:
+                return i
+            if counts[2] > 0:
+                counts[2] -= 1
+                found = free[counts[2]]
+            else:
+                found = counts[1]
+                counts[1] += 1
+            counts[0] += 1
+            known_a[found] = first[i]
+            known_b[found] = second[i]
+            table[place] = found
+        out[i] = found
+    return len(first)
+
+
+@kernel
+def _rebuild(table: Ints, old: Ints, known_a: Words, known_b: Words) -> None:
+    mask = table.shape[0] - 1
+    for k in range(old.shape[0]):
+        number = old[k]
+        if number >= 0:
+            place = _home(known_a[number], known_b[number], mask)
+            while table[place] >= 0:
+                place = (place + 1) & mask
+            table[place] = number
+
+
+@kernel
+def _release(numbers: Ints, table: Ints, known_a: Words, known_b: Words, free: Ints, counts: Ints) -> None:
+    mask = table.shape[0] - 1
+    for i in range(numbers.shape[0]):
+        number = numbers[i]
+        hole = _home(known_a[number], known_b[number], mask)
+        while table[hole] != number:
+            hole = (hole + 1) & mask
+        # Entries after the hole that may not stand where they are without it move back into it.
+        place = (hole + 1) & mask
+        while table[place] >= 0:
+            other = table[place]
+            home = _home(known_a[other], known_b[other], mask)
+            if ((place - home) & mask) >= ((place - hole) & mask):
+                table[hole] = other
+                hole = place
+            place = (place + 1) & mask
+        table[hole] = -1
+        free[counts[2]] = number
+        counts[2] += 1
+        counts[0] -= 1
+
+
+class KeyTable:
+    """Numbers for keys. `capacity` bounds every number, for arrays that are indexed by them."""
+
+    def __init__(self) -> None:
+        self._table = np.full(_SMALLEST, -1, dtype=np.int64)
+        self._first = np.zeros(_SMALLEST // 2, dtype=np.uint64)
+        self._second = np.zeros(_SMALLEST // 2, dtype=np.uint64)
+        self._free = np.zeros(_SMALLEST // 2, dtype=np.int64)
+        self._counts = np.zeros(3, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._counts[0])
+
+    @property
+    def capacity(self) -> int:
+        return len(self._first)
+
+    @property
+    def nbytes(self) -> int:
+        return self._table.nbytes + self._first.nbytes + self._second.nbytes + self._free.nbytes
+
+    def find(self, keys: Keys) -> Ints:
+        """The number of each key, −1 where it is not known."""
+        out = np.empty(len(keys), dtype=np.int64)
+        _find(keys.first, keys.second, self._table, self._first, self._second, out)
+        return out
+
+    def intern(self, keys: Keys) -> Ints:
+        """The number of each key; unknown keys get one."""
+        out = np.empty(len(keys), dtype=np.int64)
+        done = 0
+        while True:
+            done = _intern(
+                keys.first,
+                keys.second,
+                done,
+                self._table,
+                self._first,
+                self._second,
+                self._free,
+                self._counts,
+                out,
+            )
+            if done == len(keys):
+                return out
+            self._grow()
+
+    def release(self, numbers: Ints) -> None:
+        """Forget keys by their numbers, each once."""
+        if len(numbers):
+            _release(numbers, self._table, self._first, self._second, self._free, self._counts)
+
+    def keys_of(self, numbers: Ints) -> Keys:
+        return Keys(self._first[numbers], self._second[numbers])
+
+    def _grow(self) -> None:
+        old = self._table
+        self._table = np.full(2 * len(old), -1, dtype=np.int64)
+        self._first = grown(self._first, len(old), 0)
+        self._second = grown(self._second, len(old), 0)
+        self._free = grown(self._free, len(old), 0)
+        _rebuild(self._table, old, self._first, self._second)
+
+
+def grown(array: npt.NDArray[Any], size: int, fill: object) -> npt.NDArray[Any]:
+    """The array, made longer if it must be; new places hold `fill`."""
+    if len(array) >= size:
+        return array
+    longer = np.full((size, *array.shape[1:]), fill, dtype=array.dtype)
+    longer[: len(array)] = array
+    return longer
