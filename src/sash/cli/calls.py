@@ -74,7 +74,7 @@ def run(
     )
 
 
-def explain(program: Program, form: str, query: str | None) -> str:
+def explain(program: Program, form: str | None, query: str | None) -> str:
     from sash.plan.explain import explain_program
 
     return explain_program(program, form, query)

@@ -129,14 +129,18 @@ def check(file: ProgramFile, debug: DebugOption = False) -> None:
 @app.command(epilog="Example:  [bold]sash explain traffic.cql --format svg --query heavy > heavy.svg[/]")
 def explain(
     file: ProgramFile,
-    form: Annotated[Form, typer.Option("--format", help="A tree, JSON, or a picture.")] = Form.text,
+    form: Annotated[
+        Form | None,
+        typer.Option("--format", help="A tree, JSON, or a picture; else as each EXPLAIN says, or a tree."),
+    ] = None,
     query: Annotated[str | None, typer.Option(metavar="NAME", help="Explain only this query.")] = None,
     debug: DebugOption = False,
 ) -> None:
     """Print how the queries of a program will be computed."""
     with guarded(debug=debug):
         text, _ = read_program(file)
-        typer.echo(calls.explain(calls.bind(text), form.value, query).rstrip("\n"))
+        chosen = None if form is None else form.value
+        typer.echo(calls.explain(calls.bind(text), chosen, query).rstrip("\n"))
 
 
 @app.command("demo", epilog="Example:  [bold]sash demo --seconds 60 --rate 20000 --keep my-demo[/]")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sash.errors import UnknownName, UserError
-from sash.experiments import scan_limit
+from sash.experiments import planning, scan_limit
 from sash.experiments.result import Note, Result, silent
 
 SCALES = ("small", "paper")
@@ -23,7 +23,9 @@ class Experiment:
     draw: Callable[[Result, Path], None]
 
 
-_EXPERIMENTS = (Experiment(scan_limit.NAME, scan_limit.TITLE, scan_limit.measure, scan_limit.draw),)
+_EXPERIMENTS = tuple(
+    Experiment(module.NAME, module.TITLE, module.measure, module.draw) for module in (planning, scan_limit)
+)
 
 
 def all_experiments() -> dict[str, Experiment]:

@@ -34,19 +34,26 @@ class Field:
     type: Type
 
 
+class _Remembered:
+    """A place for a node's hash. It is no field, so it is neither compared nor copied nor pickled."""
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+
 @dataclass(frozen=True, slots=True)
-class Node:
+class Node(_Remembered):
     """An operator. Children are the fields that are nodes, in order."""
 
     @property
     def children(self) -> tuple[Node, ...]:
         found: list[Node] = []
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for name in _inputs(self):
+            value = getattr(self, name)
             if isinstance(value, Node):
                 found.append(value)
-            elif isinstance(value, tuple):
-                found.extend(item for item in value if isinstance(item, Node))
+            else:
+                found.extend(value)
         return tuple(found)
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
@@ -55,12 +62,9 @@ class Node:
             return self
         rest = iter(children)
         changes: dict[str, object] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, Node):
-                changes[field.name] = next(rest)
-            elif isinstance(value, tuple) and value and isinstance(value[0], Node):
-                changes[field.name] = tuple(next(rest) for _ in value)
+        for name in _inputs(self):
+            value = getattr(self, name)
+            changes[name] = next(rest) if isinstance(value, Node) else tuple(next(rest) for _ in value)
         return replace(self, **changes)
 
     @property
@@ -77,6 +81,19 @@ class Node:
         yield self
         for child in self.children:
             yield from child.walk()
+
+
+# The names of the fields that hold nodes, by operator; looked up once, as plans are walked all the time.
+_INPUTS: dict[type, tuple[str, ...]] = {}
+
+
+def _inputs(node: Node) -> tuple[str, ...]:
+    found = _INPUTS.get(type(node))
+    if found is None:
+        types = ("Node", "Relation", "tuple[Node, ...]")
+        found = tuple(field.name for field in fields(node) if field.type in types)
+        _INPUTS[type(node)] = found
+    return found
 
 
 def _require(scalar: Scalar, node: Node) -> None:
@@ -422,3 +439,27 @@ class Output(Node):
     @property
     def fields(self) -> tuple[Field, ...]:
         return self.input.fields
+
+
+# --------------------------------------------------------------------------- hashes
+
+
+def _remember_hash(kind: type[Node]) -> None:
+    """Compute the hash of a node once: planning looks plans up by value all the time, and they are deep."""
+    compute = kind.__hash__
+
+    def remembered(self: Node) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", compute(self))
+            return self._hash
+
+    kind.__hash__ = remembered  # type: ignore[method-assign, assignment]
+
+
+for _kind in (
+    Stream, Relation, Archive, Window, Select, Project, Join, RelationJoin, SemiJoin, Distinct, Aggregate,
+    Union, Except, Intersect, Limit, Output,
+):  # fmt: skip
+    _remember_hash(_kind)

@@ -141,7 +141,10 @@ class ArchiveDefinition:
 
 @dataclass(frozen=True, slots=True)
 class IndexDefinition:
-    """CREATE INDEX name ON stream (column) USING technique."""
+    """CREATE INDEX name ON stream (column) USING technique.
+
+    `size` is the number of groups of a G-INDEX, or of hash buckets of an H-INDEX or UH-INDEX.
+    """
 
     name: str
     stream: str
@@ -149,6 +152,7 @@ class IndexDefinition:
     technique: str
     options: Options = ()
     text: str = field(default="", compare=False)
+    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

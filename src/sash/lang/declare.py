@@ -29,6 +29,14 @@ ARCHIVE_TECHNIQUES = (
     "reindex", "del", "r-ins", "d-ins", "r-exp", "d-exp",
 )  # fmt: skip
 INDEX_TECHNIQUES = ("l-index", "t-index", "h-index", "uh-index", "g-index", "ring", "aux", "bw", "db")
+# What a user may write for them: T for T-INDEX, RING DB for DB, and the names themselves.
+_INDEX_SPELLINGS = {
+    **{name.removesuffix("-index"): name for name in INDEX_TECHNIQUES if name.endswith("-index")},
+    **{f"ring {name}": name for name in ("aux", "bw", "db")},
+    **{name: name for name in INDEX_TECHNIQUES},
+}
+_SIZED_INDEXES = ("h-index", "uh-index", "g-index")
+_MAX_INDEX_SIZE = 1_000_000
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.DOTALL)
 _UNITS = {"s": intervals.SECOND, "ms": intervals.MILLISECOND, "us": intervals.MICROSECOND}
 
@@ -170,7 +178,8 @@ def bind_index(node: nodes.CreateIndex, known: Known, text: str) -> IndexDefinit
     if stream is None:
         raise UnknownName("stream", name.name, known.streams, place=nodes.place_of(name, text))
     column = _column(node.args["column"], stream.schema, text)
-    technique = _technique(node.args["technique"], INDEX_TECHNIQUES, "structure", text)
+    written = node.args["technique"]
+    technique = _INDEX_SPELLINGS[_technique(written, tuple(_INDEX_SPELLINGS), "structure", text)]
     return IndexDefinition(
         node.this.name,
         stream.name,
@@ -178,6 +187,7 @@ def bind_index(node: nodes.CreateIndex, known: Known, text: str) -> IndexDefinit
         technique,
         bind_options(node, text),
         nodes.source_of(node, text),
+        _index_size(written, technique, text),
     )
 
 
@@ -300,6 +310,26 @@ def _technique(node: exp.Expression, known: tuple[str, ...], what: str, text: st
     if name not in known:
         raise UnknownName(what, name, known, place=nodes.place_of(node, text))
     return name
+
+
+def _index_size(written: exp.Expression, technique: str, text: str) -> int | None:
+    if written.args.get("size") is None:
+        return None
+    size = int(written.args["size"].this)
+    if technique not in _SIZED_INDEXES:
+        raise BindError(
+            f"{technique.upper()} has no size",
+            place=nodes.place_of(written, text),
+            expected="G(groups), H(buckets) or UH(buckets), or a structure without a number",
+            got=nodes.source_of(written, text),
+        )
+    if not 1 <= size <= _MAX_INDEX_SIZE:
+        raise BindError(
+            f"an index has from 1 to {_MAX_INDEX_SIZE} groups or buckets",
+            place=nodes.place_of(written.args["size"], text),
+            got=str(size),
+        )
+    return size
 
 
 def _grid(technique: exp.Expression, text: str) -> tuple[int, int] | None:

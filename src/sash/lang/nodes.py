@@ -134,9 +134,14 @@ class CreateQuery(exp.Expression):
 
 
 class Technique(exp.Expression):
-    """What stands after USING, in lower case, with the grid G×E of an archive."""
+    """What stands after USING, in lower case: with the grid G×E of an archive, or the size of an index."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "generations": False, "expirations": False}
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "generations": False,
+        "expirations": False,
+        "size": False,
+    }
 
 
 class CreateArchive(exp.Expression):

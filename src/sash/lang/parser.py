@@ -212,6 +212,7 @@ class CqlParser(QueryParser):
         column = self.name("a column")
         self.expect_token(TokenType.R_PAREN, "')'")
         technique = self._technique("a structure, such as T-INDEX")
+        self._structure(technique)
         options = self._options() if self.accept("WITH") else None
         return nodes.CreateIndex(
             this=name, stream=stream, column=column, technique=technique, options=options
@@ -225,6 +226,16 @@ class CqlParser(QueryParser):
         if self._match(TokenType.DASH):
             name += "-" + self.name(what).name
         return mark(nodes.Technique(this=exp.Var(this=name.lower())), first, self._prev)
+
+    def _structure(self, technique: nodes.Technique) -> None:
+        """`RING DB`: a ring and its variant; `G(50)`: a structure and its size."""
+        if technique.this.this == "ring" and self.word() and self.word() != "WITH":
+            variant = self.name("AUX, BW or DB").name
+            technique.this.set("this", f"ring {variant}")
+        if self._match(TokenType.L_PAREN):
+            technique.set("size", self.count("how many groups or buckets"))
+            self.expect_token(TokenType.R_PAREN, "')'")
+        mark(technique, technique, self._prev)
 
     def _grid(self, technique: nodes.Technique) -> None:
         """`4x4`: the partitions of generation and of expiration times."""

@@ -13,10 +13,10 @@ from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import sqlglot
 from sqlglot import exp
 
 from sash.lang.bound import Scalar
+from sash.plan.scalars import parts_of, tree_of
 
 _OPERATIONS: dict[type[exp.Expr], Callable[[pa.ChunkedArray, pa.Scalar], pa.ChunkedArray]] = {
     exp.EQ: pc.equal,
@@ -53,11 +53,9 @@ def compare(table: pa.Table, condition: Scalar) -> pa.ChunkedArray | None:
 @lru_cache(maxsize=4096)
 def comparisons_of(condition: Scalar) -> tuple[Comparison, ...] | None:
     """The condition as comparisons that must all hold, if that is all it is."""
-    tree = sqlglot.parse_one(condition.sql, dialect="duckdb").unnest()
-    conjuncts = list(tree.flatten()) if isinstance(tree, exp.And) else [tree]
     parts = []
-    for conjunct in conjuncts:
-        part = _comparison(conjunct.unnest())
+    for conjunct in parts_of(tree_of(condition.sql)):
+        part = _comparison(conjunct)
         if part is None:
             return None
         parts.append(part)

@@ -45,21 +45,22 @@ def optimize(plan: Node, statistics: Statistics, strategy: Strategy = Strategy.U
         "negation above joins": pull_up_negation(rewritten.plan),
         "negation below joins": push_down_negation(rewritten.plan),
     }
+    estimates: dict[Node, Estimate] = {}
     alternatives: list[Alternative] = []
     for name, placed in places.items():
+        if placed in estimates:
+            continue
         for label, ordered in (("", placed), (", joins reordered", reorder_joins(placed, statistics))):
-            if all(ordered != alternative.plan for alternative in alternatives):
-                cost = estimate(ordered, statistics, strategy).total.total
-                alternatives.append(Alternative(name + label, ordered, cost))
+            if ordered not in estimates:
+                estimates[ordered] = estimate(ordered, statistics, strategy)
+                alternatives.append(Alternative(name + label, ordered, estimates[ordered].total.total))
     # The first of equal ones: what was written stays unless something else is really cheaper.
     best = min(alternatives, key=lambda alternative: alternative.cost)
     check_plan(best.plan)
     fired = rewritten.fired
     if best is not alternatives[0]:
         fired = (*fired, best.name)
-    return Optimized(
-        best.plan, estimate(best.plan, statistics, strategy), strategy, fired, tuple(alternatives)
-    )
+    return Optimized(best.plan, estimates[best.plan], strategy, fired, tuple(alternatives))
 
 
 def reorder_joins(plan: Node, statistics: Statistics) -> Node:

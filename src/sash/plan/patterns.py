@@ -13,6 +13,8 @@ on more than holds, the more complex label is given:
 - a union of windows of different lengths is WK (3.5.1 says WKS): its rows do not expire in order of arrival;
 - a join of one window with streams that do not expire is WK (3.3.2 says WKS): a row that joins late has less
   of its window's row left to live than one that joins early;
+- a window over a stream with LIFETIME BY is WK, also an unbounded one: each row lives as long as its source
+  says, or as the window lets it if that is shorter, and a row may outlive those that come after it;
 - EXISTS and INTERSECT are WK like duplicate elimination: a row expires with its youngest match and is
   appended again if a younger one has come meanwhile.
 
@@ -90,9 +92,21 @@ def _pattern(node: Node, internal_is_monotonic: bool) -> Pattern:
 
 def _window(node: algebra.Window, internal_is_monotonic: bool) -> Pattern:
     spec = node.spec
-    if spec.kind is WindowKind.UNBOUNDED or (spec.is_internal and internal_is_monotonic):
+    if spec.is_internal and internal_is_monotonic:
         return Pattern.MON
-    return Pattern.STR if spec.kind is WindowKind.ROWS else Pattern.WKS
+    if spec.kind is WindowKind.ROWS:
+        return Pattern.STR
+    if spec.kind is not WindowKind.NOW and stream_with_lifetimes(node) is not None:
+        return Pattern.WK
+    return Pattern.MON if spec.kind is WindowKind.UNBOUNDED else Pattern.WKS
+
+
+def stream_with_lifetimes(window: algebra.Window) -> algebra.Stream | None:
+    """The stream under a window if its source says how long each row lives (LIFETIME BY)."""
+    node = window.input
+    while isinstance(node, algebra.Select | algebra.Project):
+        node = node.input
+    return node if isinstance(node, algebra.Stream) and node.has_lifetime else None
 
 
 def _weak(inputs: list[Pattern]) -> Pattern:

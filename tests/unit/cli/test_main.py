@@ -258,6 +258,13 @@ class TestCheckAndExplain:
         result = runner.invoke(app, ["explain", str(file)])
         assert result.stdout == "Group [red]\n└─ Window\n"
 
+    def test_explain_leaves_the_format_to_the_statements_unless_it_is_told(
+        self, runner, fakes, file, monkeypatch
+    ):
+        monkeypatch.setattr(calls, "explain", lambda _program, form, _query: f"form {form}")
+        assert runner.invoke(app, ["explain", str(file)]).stdout == "form None\n"
+        assert runner.invoke(app, ["explain", str(file), "--format", "json"]).stdout == "form json\n"
+
 
 class TestDemo:
     def test_it_shows_the_program_and_runs_it_in_a_folder_that_is_gone_afterwards(self, runner, fakes):

@@ -300,6 +300,11 @@ def test_queries_have_one_canonical_text(text, canonical):
             "CREATE ARCHIVE x KEY (a, b) USING REBUILD 4x2 EVERY 2 MIN INTO 'd' AS SELECT a, b FROM s",
         ),
         ("create index i on s (a) using uh-index", "CREATE INDEX i ON s (a) USING UH-INDEX"),
+        (
+            "create index i on s (a) using g (50) with (x = 1)",
+            "CREATE INDEX i ON s (a) USING G(50) WITH (x = 1)",
+        ),
+        ("create index i on s (a) using ring db", "CREATE INDEX i ON s (a) USING RING DB"),
         ("drop archive x", "DROP ARCHIVE x"),
         ("show indexes", "SHOW INDEXES"),
         ("show queries", "SHOW QUERIES"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import fields
+
 import pytest
 from tests.unit.lang.plan_kit import plan
 
@@ -149,3 +152,31 @@ def test_nodes_can_be_rebuilt_over_other_inputs():
 
     assert rebuilt(node) == node
     assert len(list(node.walk())) == 8
+
+
+EVERY_OPERATOR = """
+SELECT x.c FROM s [NOW] x, u [NOW] y, n WHERE x.a = y.a AND n.k = x.a AND x.c NOT IN (SELECT e FROM u [NOW])
+UNION SELECT c FROM s [NOW] WHERE a > 1 EXCEPT SELECT e FROM u [ROWS 3]
+INTERSECT SELECT c FROM s [NOW] GROUP BY c
+"""
+
+
+def test_children_are_all_fields_that_hold_nodes():
+    for node in plan(EVERY_OPERATOR).walk():
+        held = [getattr(node, field.name) for field in fields(node)]
+        nodes = [
+            item
+            for value in held
+            for item in (value if isinstance(value, tuple) else (value,))
+            if isinstance(item, algebra.Node)
+        ]
+        assert node.children == tuple(nodes)
+
+
+def test_equal_plans_have_equal_hashes_which_stay_at_home():
+    """Texts are hashed differently in every process, so a remembered hash must not travel."""
+    one, other = plan(EVERY_OPERATOR), plan(EVERY_OPERATOR)
+    assert hash(one) == hash(other) == hash(one)
+    copied = pickle.loads(pickle.dumps(one))
+    assert not hasattr(copied, "_hash")
+    assert (copied, hash(copied)) == (one, hash(one))

@@ -52,6 +52,26 @@ def test_an_index_is_on_a_column_of_a_stream():
     assert index.options == (("basic_windows", 8),)
 
 
+@pytest.mark.parametrize(
+    ("written", "technique", "size"),
+    [
+        ("T", "t-index", None),
+        ("l", "l-index", None),
+        ("H", "h-index", None),
+        ("UH(5)", "uh-index", 5),
+        ("G(50)", "g-index", 50),
+        ("G-INDEX(10)", "g-index", 10),
+        ("RING", "ring", None),
+        ("RING DB", "db", None),
+        ("ring aux", "aux", None),
+        ("BW", "bw", None),
+    ],
+)
+def test_an_index_has_the_short_and_the_long_names_of_the_paper(written, technique, size):
+    index = last(f"CREATE INDEX i ON s (a) USING {written} WITH (basic_windows = 8);")
+    assert (index.technique, index.size, index.options) == (technique, size, (("basic_windows", 8),))
+
+
 def test_a_query_keeps_its_options_and_need_not_have_a_sink():
     query = last("CREATE QUERY q AS SELECT DISTINCT a FROM s WITH (strategy = 'nt') ALLOW UNBOUNDED STATE;")
     assert (query.sink, query.options, query.allow_unbounded) == ("", (("strategy", "nt"),), True)

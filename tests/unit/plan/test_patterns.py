@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.plan.kit import (
     SECOND,
@@ -41,6 +43,14 @@ def keys(node: algebra.Node, name: str) -> algebra.Project:
     return project(node, k=column(f"{name}.k"))
 
 
+def lasting(name: str) -> algebra.Stream:
+    """A stream whose source says how long each row lives."""
+    return replace(stream(name), has_lifetime=True)
+
+
+LASTING = algebra.Window(lasting("a"), WindowSpec(WindowKind.UNBOUNDED))
+
+
 @pytest.mark.parametrize(
     ("plan", "pattern"),
     [
@@ -49,6 +59,13 @@ def keys(node: algebra.Node, name: str) -> algebra.Project:
         (A, WKS),
         (algebra.Window(stream("a"), WindowSpec(WindowKind.NOW)), WKS),
         (time_window(stream("a"), offset=5 * SECOND), WKS),
+        (LASTING, WK),
+        (Distinct(LASTING), WK),
+        (time_window(lasting("a")), WK),
+        (time_window(Select(keys(lasting("a"), "a"), condition('"k" > 1', "k"))), WK),
+        (algebra.Window(lasting("a"), WindowSpec(WindowKind.NOW)), WKS),
+        (rows_window(lasting("a")), STR),
+        (Union(keys(A, "a"), keys(time_window(lasting("b")), "b")), WK),
         (rows_window(stream("a")), STR),
         (Select(A, condition('"a.v" > 1', "a.v")), WKS),
         (keys(rows_window(stream("a")), "a"), STR),
@@ -82,6 +99,15 @@ def test_a_union_of_windows_of_different_lengths_is_weak_because_rows_expire_out
 
 def test_a_join_of_a_window_with_an_endless_stream_is_weak_because_late_matches_live_shorter():
     assert pattern_of(equi_join(A, stream("b"))) is WK
+
+
+def test_a_row_of_a_window_with_lifetimes_may_outlive_the_next_so_it_is_not_weakest():
+    """
+    row with lifetime 9   ├────────┤
+    row with lifetime 2      ├─┤
+    """
+    assert pattern_of(equi_join(LASTING, B)) is WK
+    assert output_pattern(algebra.Window(lasting("a"), replace(LASTING.spec, is_internal=True))) is MON
 
 
 class TestInternalWindows:

@@ -25,7 +25,7 @@ from dataclasses import replace
 from sash.errors import InternalError
 from sash.lang import algebra
 from sash.lang.algebra import Node, OutputKind, WindowKind
-from sash.plan.cost.buffers import Buffer, BufferKind, Strategy
+from sash.plan.cost.buffers import Buffer, BufferKind, Load, Strategy, choose_buffer
 from sash.plan.cost.estimates import Context, Cost, Estimate, common_period, keep, upkeep
 from sash.plan.cost.groups import estimate_aggregate, estimate_distinct
 from sash.plan.cost.join_order import JoinOrder, order_windows
@@ -38,7 +38,8 @@ from sash.plan.cost.matching import (
 )
 from sash.plan.cost.selectivity import distinct_values, fixed_columns, selectivity
 from sash.plan.cost.statistics import Statistics
-from sash.plan.patterns import Pattern, output_pattern, pattern_of
+from sash.plan.patterns import Pattern, output_pattern, pattern_of, stream_with_lifetimes
+from sash.plan.scalars import substitute
 
 MICROSECONDS = 1_000_000
 
@@ -157,15 +158,14 @@ def _bare(name: str, qualifier: str) -> str:
 def _window(node: algebra.Window, rows: Estimate, context: Context) -> Estimate:
     """λT live tuples. It stores them only to announce them, or until an OFFSET has passed (2.3.3).
 
-    A lifetime given by the source cuts the window short.
+    Lifetimes given by the source cut the window short, and rows do not leave in the order of arrival.
     """
     spec, rate = node.spec, rows.rate_out
     slide = (spec.slide or 0) / MICROSECONDS if spec.kind is not WindowKind.ROWS else 0.0
     base = Estimate(node, rate, rows.live, Cost(rate), inputs=(rows,), distinct=rows.distinct, period=slide)
-    given = math.inf
-    if isinstance(rows.node, algebra.Stream) and rows.node.has_lifetime:
-        given = context.statistics.lifetime(rows.node.name)
-    if spec.kind is WindowKind.UNBOUNDED and math.isinf(given):
+    lasting = stream_with_lifetimes(node)
+    given = math.inf if lasting is None else context.statistics.lifetime(lasting.name)
+    if spec.kind is WindowKind.UNBOUNDED and lasting is None:
         return base
     if spec.kind is WindowKind.ROWS:
         groups = math.prod(rows.distinct.get(name, 1.0) for name in spec.partition)
@@ -176,10 +176,17 @@ def _window(node: algebra.Window, rows: Estimate, context: Context) -> Estimate:
         live = rate * max(0.0, length - delay)
         announces = context.announces
         stored = rate * (length if announces else min(delay, length))
-    buffers = (Buffer(BufferKind.FIFO, stored, 2 * rate),) if stored else ()
+    buffers = (_stored(node, stored, rate, context),) if stored else ()
     negative = rate if announces else 0.0
     cost = Cost(rate, 0.0, negative) + upkeep(buffers)
     return replace(base, live=live, buffers=buffers, cost=cost, negative_rate=negative, announces=announces)
+
+
+def _stored(node: algebra.Window, size: float, rate: float, context: Context) -> Buffer:
+    if pattern_of(node) is not Pattern.WK:
+        return Buffer(BufferKind.FIFO, size, 2 * rate)
+    load = Load(rate, checks=rate)
+    return choose_buffer(Pattern.WK, context.strategy, size, load, is_announced=False, is_eager=True)
 
 
 def _length(spec: algebra.WindowSpec) -> float:
@@ -208,7 +215,13 @@ def _passed(node: Node, rows: Estimate, share: float) -> Estimate:
 
 
 def _select(node: algebra.Select, rows: Estimate, statistics: Statistics) -> Estimate:
-    share = selectivity(node.predicate, rows.distinct, statistics)
+    predicate, distinct = node.predicate, rows.distinct
+    if isinstance(rows.node, algebra.Project):
+        # What is declared of a column holds for an expression over it that has got a name of its own.
+        distinct = {**rows.inputs[0].distinct, **rows.distinct}
+        values = {o.name: o.scalar for o in rows.node.outputs if o.scalar.column is None}
+        predicate = substitute(predicate, values)
+    share = selectivity(predicate, distinct, statistics)
     fixed = fixed_columns(node.predicate)
     distinct = {name: 1.0 if name in fixed else values for name, values in rows.distinct.items()}
     return replace(_passed(node, rows, share), distinct=distinct)

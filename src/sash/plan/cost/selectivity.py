@@ -23,13 +23,12 @@ comparison of one column with constants by that column.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
-import sqlglot
 from sqlglot import exp
 
 from sash.lang.bound import Scalar
 from sash.plan.cost.statistics import DEFAULT_DISTINCT, Statistics
+from sash.plan.scalars import columns_of, parts_of, tree_of
 
 RANGE = 1 / 3
 PATTERN = 1 / 10
@@ -42,8 +41,8 @@ Distinct = Mapping[str, float]
 
 def selectivity(predicate: Scalar, distinct: Distinct, statistics: Statistics) -> float:
     """The share of rows that pass; `distinct` holds the values of the input's columns by name."""
-    declared = {_normal(sql): share for sql, share in statistics.predicates.items()}
-    return _share(_parse(predicate.sql), distinct, statistics, declared)
+    declared = {tree_of(sql).sql(dialect="duckdb"): share for sql, share in statistics.predicates.items()}
+    return _share(tree_of(predicate.sql), distinct, statistics, declared)
 
 
 def distinct_values(scalar: Scalar, distinct: Distinct) -> float:
@@ -57,61 +56,30 @@ def distinct_values(scalar: Scalar, distinct: Distinct) -> float:
 def fixed_columns(predicate: Scalar) -> frozenset[str]:
     """The columns that a conjunction of equalities pins to one constant."""
     fixed: set[str] = set()
-    for part in _conjuncts(_parse(predicate.sql)):
+    for part in parts_of(tree_of(predicate.sql)):
         if isinstance(part, exp.EQ):
             for side, other in ((part.this, part.expression), (part.expression, part.this)):
-                column = _column(side)
-                if column is not None and not _columns(other):
-                    fixed.add(column)
+                if isinstance(side.unnest(), exp.Column) and not columns_of(other):
+                    fixed.add(side.unnest().name)
     return frozenset(fixed)
 
 
-@lru_cache(maxsize=4096)
-def _parse(sql: str) -> exp.Expression:
-    parsed = sqlglot.parse_one(sql, dialect="duckdb")
-    assert isinstance(parsed, exp.Expression)
-    return parsed
-
-
-def _normal(sql: str) -> str:
-    return _parse(sql).sql(dialect="duckdb")
-
-
-def _conjuncts(node: exp.Expression) -> list[exp.Expression]:
-    if isinstance(node, exp.Paren):
-        return _conjuncts(node.this)
-    if isinstance(node, exp.And):
-        return _conjuncts(node.this) + _conjuncts(node.expression)
-    return [node]
-
-
-def _columns(node: exp.Expression) -> set[str]:
-    return {column.name for column in node.find_all(exp.Column)}
-
-
-def _column(node: exp.Expression) -> str | None:
-    """The name of the column, where the expression is nothing else."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node.name if isinstance(node, exp.Column) else None
-
-
-def _values(node: exp.Expression, distinct: Distinct) -> float:
+def _values(node: exp.Expr, distinct: Distinct) -> float:
     values = 1.0
-    for column in sorted(_columns(node)):
+    for column in sorted(columns_of(node)):
         values *= distinct.get(column, DEFAULT_DISTINCT)
     return values
 
 
 def _share(
-    node: exp.Expression, distinct: Distinct, statistics: Statistics, declared: Mapping[str, float]
+    node: exp.Expr, distinct: Distinct, statistics: Statistics, declared: Mapping[str, float]
 ) -> float:
     if declared:
         known = declared.get(node.sql(dialect="duckdb"))
         if known is not None:
             return known
 
-    def of(part: exp.Expression) -> float:
+    def of(part: exp.Expr) -> float:
         return _share(part, distinct, statistics, declared)
 
     match node:
@@ -128,15 +96,15 @@ def _share(
             return 1.0 if node.this else 0.0
         case exp.Null():
             return 0.0
-    columns = _columns(node)
+    columns = columns_of(node)
     if len(columns) == 1:
-        known = statistics.selectivity(next(iter(columns)))
+        known = statistics.selectivity(columns[0])
         if known is not None:
             return 1.0 - known if isinstance(node, exp.NEQ | exp.NullSafeNEQ) else known
     return _comparison(node, distinct)
 
 
-def _comparison(node: exp.Expression, distinct: Distinct) -> float:
+def _comparison(node: exp.Expr, distinct: Distinct) -> float:
     match node:
         case exp.EQ() | exp.NullSafeEQ() | exp.NEQ() | exp.NullSafeNEQ():
             equal = 1.0 / max(1.0, _values(node.this, distinct), _values(node.expression, distinct))

@@ -92,6 +92,9 @@ class StreamStatistics:
         )
 
 
+_UNKNOWN = StreamStatistics()
+
+
 @dataclass(frozen=True, slots=True)
 class Statistics:
     """What is known of all of them, by name, and of whole predicates.
@@ -127,7 +130,7 @@ class Statistics:
         return replace(self, sources=sources)
 
     def of(self, source: str) -> StreamStatistics:
-        return self.sources.get(source, StreamStatistics())
+        return self.sources.get(source, _UNKNOWN)
 
     def rate(self, stream: str) -> float:
         rate = self.of(stream).rate

@@ -11,8 +11,10 @@ from sash.lang.algebra import Node, OutputKind, WindowKind, WindowSpec
 from sash.lang.bound import AggregateCall, Scalar
 from sash.plan.choices import choices_of
 from sash.plan.cost import Statistics
+from sash.plan.explain.shared import Planned
 from sash.plan.explain.tree import Considered, Explained, Step
 from sash.plan.optimize import optimize
+from sash.plan.patterns import stream_with_lifetimes
 from sash.plan.physical import Exec, Held, to_physical
 
 _UNITS = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"), (1_000, "ms"))
@@ -36,10 +38,22 @@ def explain(
     options: Mapping[str, object] | None = None,
     notes: tuple[str, ...] = (),
 ) -> Explained:
+    return plan_and_explain(name, sink, plan, statistics, options, notes).explained
+
+
+def plan_and_explain(
+    name: str,
+    sink: str,
+    plan: algebra.Output,
+    statistics: Statistics,
+    options: Mapping[str, object] | None = None,
+    notes: tuple[str, ...] = (),
+) -> Planned:
+    """The explanation with the optimized plan that it explains."""
     choices = choices_of(options or {})
     optimized = optimize(plan, statistics, choices.strategy)
     physical = to_physical(optimized.estimate, choices)
-    return Explained(
+    explained = Explained(
         name,
         sink,
         choices.strategy.value,
@@ -49,6 +63,7 @@ def explain(
         _step(physical),
         notes,
     )
+    return Planned(explained, optimized.plan, choices)
 
 
 def duration(micros: int) -> str:
@@ -75,7 +90,7 @@ def _step(node: Exec) -> Step:
 
 def _sources(node: Exec) -> Iterator[Node]:
     """For each of its buffers, the plan whose rows it holds: an input where there is one buffer for each."""
-    if len(node.state) == len(node.inputs):
+    if len(node.state) == len(node.inputs) and not isinstance(node.logical, algebra.Window):
         yield from (child.logical for child in node.inputs)
     else:
         yield from repeat(node.logical, len(node.state))
@@ -88,11 +103,13 @@ def _held(held: Held, source: Node) -> str:
 
 
 def bound(node: Node) -> str:
-    """What keeps the rows of a plan from growing for ever: the windows below it."""
-    specs = [below.spec for below in node.walk() if isinstance(below, algebra.Window)]
-    if not specs or any(spec.kind is WindowKind.UNBOUNDED for spec in specs):
+    """What keeps the rows of a plan from growing for ever: the windows below it, or lifetimes of rows."""
+    windows = [below for below in node.walk() if isinstance(below, algebra.Window)]
+    endless = [window for window in windows if window.spec.kind is WindowKind.UNBOUNDED]
+    if not windows or any(stream_with_lifetimes(window) is None for window in endless):
         return "without bound"
-    parts = []
+    specs = [window.spec for window in windows]
+    parts = ["no row past its own lifetime"] if endless else []
     if any(spec.is_time_based for spec in specs):
         longest = max(spec.range or 0 for spec in specs if spec.is_time_based)
         parts.append(f"no row older than {duration(longest)}")
@@ -143,6 +160,9 @@ def _window(node: Node) -> str:
         WindowKind.NOW: "live at ts only",
         WindowKind.UNBOUNDED: "live for ever",
     }[spec.kind]
+    if stream_with_lifetimes(node) is not None:
+        own = "as long as the source says"
+        lives = f"live {own}" if spec.kind is WindowKind.UNBOUNDED else f"{lives}, at most {own}"
     return f"{window_text(spec)}, rows {lives}"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from sash.plan.explain.shared import sharing
 from sash.plan.explain.tree import Explained, Step
 
 COLOURS = {"MON": "#4f8a5b", "WKS": "#2f6f9f", "WK": "#b07a1e", "STR": "#b5533c"}
@@ -59,6 +60,8 @@ def _box(step: Step) -> _Box:
     lines = [step.operator, *_wrapped(step.detail), *_wrapped(step.implementation)]
     for held in step.state:
         lines.extend(_wrapped(f"⌸ {held}"))
+    if sharing(step):
+        lines.extend(_wrapped(f"⧉ {sharing(step)}"))
     return _Box(step, lines, [_box(child) for child in step.inputs])
 
 

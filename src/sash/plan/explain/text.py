@@ -11,8 +11,9 @@ from sash.lang import Program
 from sash.lang.bound import QueryDefinition
 from sash.lang.periodic import missing
 from sash.plan.cost import Statistics
-from sash.plan.explain.build import duration, explain
+from sash.plan.explain.build import duration, plan_and_explain
 from sash.plan.explain.picture import to_svg
+from sash.plan.explain.shared import sharing, with_sharing
 from sash.plan.explain.tree import Explained, Step
 from sash.plan.periodic import PeriodicPlan, SynopsisSpec, plan_periodic
 
@@ -21,17 +22,24 @@ FORMS = ("text", "json", "svg")
 __all__ = ["FORMS", "duration", "explain_program", "to_json", "to_text"]
 
 
-def explain_program(program: Program, form: str = "text", query: str | None = None) -> str:
+def explain_program(program: Program, form: str | None = None, query: str | None = None) -> str:
     """Every query and EXPLAIN of a program, or the one that is named, in one of `FORMS`.
 
-    A picture shows one query, so it needs a name where there are several.
+    Without a form each EXPLAIN has the one that its FORMAT names, and queries are text. A picture shows one
+    query, so it needs a name where there are several.
     """
     found = explanations(program)
+    forms = ["text"] * len(program.queries) + [definition.format for definition in program.explains]
     if query is not None:
         names = [explained.name for explained in found]
         if query not in names:
             raise UnknownName("query", query, names)
-        found = [explained for explained in found if explained.name == query]
+        # An EXPLAIN of a named query comes after it and may have a FORMAT.
+        position = max(i for i, name in enumerate(names) if name == query)
+        found, forms = [found[position]], [forms[position]]
+    if form is None:
+        written = {"text": to_text, "json": lambda each: to_json([each]), "svg": to_svg}
+        return "\n\n".join(written[own](each).rstrip("\n") for each, own in zip(found, forms, strict=True))
     if form == "json":
         return to_json(found)
     if form == "svg":
@@ -56,20 +64,27 @@ def explanations(program: Program) -> list[Explained]:
     queries = (*program.queries, *asked)
     periodic = plan_periodic(program.streams, [query for query in queries if query.select is not None])
     statistics = Statistics.from_definitions((*program.streams, *program.relations))
-    found = []
-    for query in queries:
+    planned = []
+    for number, query in enumerate(queries):
         try:
-            explained = explain(query.name, query.sink, query.plan, statistics, dict(query.options))
+            found = plan_and_explain(query.name, query.sink, query.plan, statistics, dict(query.options))
         except SashError as error:
             error.place = error.place or query.place
             raise
+        planned.append(replace(found, runs=number < len(program.queries)))
+    # Periodic queries share synopses, which their notes name; the others share operators.
+    continuous = (found for found, query in zip(planned, queries, strict=True) if query.select is None)
+    shared = iter(with_sharing(continuous))
+    explained = []
+    for found, query in zip(planned, queries, strict=True):
         if query.select is None:
             later = f"no runtime executes {missing(query.plan)} yet"
-            found.append(replace(explained, notes=(later,)))
+            explained.append(replace(next(shared), notes=(later,)))
         else:
             synopsis, notes = _synopsis(query, periodic)
-            found.append(replace(explained, tree=_looked_up(explained.tree, synopsis), notes=notes))
-    return found
+            tree = _looked_up(found.explained.tree, synopsis)
+            explained.append(replace(found.explained, tree=tree, notes=notes))
+    return explained
 
 
 def _looked_up(step: Step, synopsis: str) -> Step:
@@ -122,7 +137,8 @@ def to_text(explained: Explained) -> str:
 def _step_lines(step: Step, margin: str, below: str) -> Iterator[str]:
     how = f" · {step.implementation}" if step.implementation else ""
     detail = f" {step.detail}" if step.detail else ""
-    yield f"{margin}{step.operator}{detail}{how}  ▸ {step.pattern}, {_rate(step.rate)}"
+    shared = f"  ⧉ {sharing(step)}" if sharing(step) else ""
+    yield f"{margin}{step.operator}{detail}{how}  ▸ {step.pattern}, {_rate(step.rate)}{shared}"
     bar = "│ " if step.inputs else "  "
     for held in step.state:
         yield f"{below}{bar}  ⌸ {held}"

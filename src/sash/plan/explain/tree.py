@@ -11,7 +11,8 @@ class Step:
     """One operator and the edge that leaves it.
 
     `pattern` and `rate` (rows a second) are of that edge; `implementation` and `state` say how the operator
-    works and what it keeps, each buffer with its bound; `cost` is its own work a second.
+    works and what it keeps, each buffer with its bound; `cost` is its own work a second. `uses` is how often
+    the query needs its result, which is computed once, and `shared_with` names other queries that need it.
     """
 
     operator: str
@@ -22,6 +23,8 @@ class Step:
     state: tuple[str, ...] = ()
     cost: float = 0.0
     inputs: tuple[Step, ...] = ()
+    uses: int = 1
+    shared_with: tuple[str, ...] = ()
 
     def walk(self) -> Iterator[Step]:
         yield self

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from sash.lang import algebra
 from sash.lang.algebra import Node
-from sash.lang.bound import Named, Scalar
 from sash.plan.patterns import pattern_of
 from sash.plan.rules.transform import bottom_up
+from sash.plan.scalars import passed_on
 
 
 def push_distinct(plan: Node) -> Node:
@@ -47,5 +47,4 @@ def _reduced(join: algebra.Join, position: int, shown: set[str]) -> Node:
     already = isinstance(node, algebra.Distinct)
     if already or not kept or len(kept) == len(node.fields) or not pattern_of(node).is_predictable:
         return node
-    columns = tuple(Named(f.name, Scalar(f'"{f.name}"', f.type, (f.name,), f.name, f.name)) for f in kept)
-    return algebra.Distinct(algebra.Project(node, columns))
+    return algebra.Distinct(algebra.Project(node, passed_on(kept)))

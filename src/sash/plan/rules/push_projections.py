@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sash.lang import algebra
-from sash.lang.algebra import Field, Node
-from sash.lang.bound import Named, Scalar
+from sash.lang.algebra import Node
+from sash.lang.bound import Scalar
+from sash.plan.scalars import passed_on
 
 
 def push_projections(plan: Node) -> Node:
@@ -30,7 +31,7 @@ def _narrow(node: Node, needed: set[str]) -> Node:
             if len(kept) == len(node.fields):
                 return node
             # COUNT(*) reads no column, but a row must have one.
-            return algebra.Project(node, _columns(kept or node.fields[:1]))
+            return algebra.Project(node, passed_on(kept or node.fields[:1]))
         case algebra.Relation() | algebra.Archive():
             return node
         case algebra.Project(algebra.Stream() | algebra.Select(algebra.Stream())) if _is_narrowing(node):
@@ -74,7 +75,3 @@ def _reads(node: Node) -> set[str]:
 
 def _inputs(scalars: Iterable[Scalar]) -> set[str]:
     return {name for scalar in scalars for name in scalar.inputs}
-
-
-def _columns(fields: Iterable[Field]) -> tuple[Named, ...]:
-    return tuple(Named(f.name, Scalar(f'"{f.name}"', f.type, (f.name,), f.name, f.name)) for f in fields)

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from sash.lang import algebra
 from sash.lang.algebra import Node, WindowKind
 from sash.lang.bound import Scalar
-from sash.plan.rules.transform import conjunction, conjuncts, substitute, to_fixpoint
+from sash.plan.rules.transform import to_fixpoint
+from sash.plan.scalars import column_scalar, conjunction, conjuncts, substitute
 
 
 def push_selections(plan: Node) -> Node:
@@ -90,10 +91,7 @@ def _push_into_set_operation(parts: tuple[Scalar, ...], node: Node) -> Node:
     """Both sides lose the same rows, so their bags keep their relation to each other."""
     left, right = node.children
     names = dict(zip(left.names, right.fields, strict=True))
-    renamed = {
-        name: Scalar(f'"{field.name}"', field.type, (field.name,), field.name)
-        for name, field in names.items()
-    }
+    renamed = {name: column_scalar(field) for name, field in names.items()}
     return _rebuilt(node, [], {0: list(parts), 1: [substitute(part, renamed) for part in parts]})
 
 

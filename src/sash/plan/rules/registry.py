@@ -1,8 +1,9 @@
 """The rewrites in the order in which they are tried.
 
 The first rules bring a plan into a form from which nothing is lost: constants folded, sub-queries flattened,
-selections at the bottom. The choices that depend on rates (the order of joins, negation above or below a
-join) are made by the optimizer, which asks the rules for alternatives and the cost model for the cheapest.
+selections at the bottom. Expressions are shared last, because flattening would put them back. The choices
+that depend on rates (the order of joins, negation above or below a join) are made by the optimizer, which
+asks the rules for alternatives and the cost model for the cheapest.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from sash.plan.rules.push_distinct import push_distinct
 from sash.plan.rules.push_projections import push_projections
 from sash.plan.rules.push_relation_joins import push_relation_joins
 from sash.plan.rules.push_selections import push_selections
+from sash.plan.rules.share_expressions import share_expressions
 
 Rule = Callable[[Node], Node]
 
@@ -27,6 +29,7 @@ RULES: tuple[Rule, ...] = (
     push_relation_joins,
     push_distinct,
     push_projections,
+    share_expressions,
 )
 
 

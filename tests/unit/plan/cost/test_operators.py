@@ -19,6 +19,7 @@ from sash.lang.algebra import (
     Limit,
     Output,
     OutputKind,
+    Project,
     RelationJoin,
     Select,
     SemiJoin,
@@ -40,6 +41,7 @@ from sash.plan.cost import (
     order_join,
     strict_storage,
 )
+from sash.plan.scalars import passed_on
 
 COUNT = AggregateCall(AggregateFunction.COUNT, None, Type.BIGINT)
 KNOWN = plans.statistics(
@@ -75,6 +77,22 @@ def test_unbounded_windows_are_costed_at_the_horizon():
     statistics = Statistics({"s1": StreamStatistics(10)}, horizon=60)
     assert estimate(unbounded, statistics).live == 600
     assert estimate(unbounded, statistics, Strategy.NT).negative_rate == 0
+
+
+def test_lifetimes_are_seen_through_what_was_pushed_below_the_window():
+    statistics = Statistics({"s1": StreamStatistics(10, lifetime=30)})
+    lasting = replace(plans.stream("s1"), has_lifetime=True)
+    narrow = Project(lasting, passed_on(lasting.fields[:1]))
+    assert estimate(Window(narrow, WindowSpec(WindowKind.UNBOUNDED)), statistics).live == 300
+
+
+def test_rows_with_lifetimes_leave_out_of_order_so_no_fifo_holds_them():
+    statistics = Statistics({"s1": StreamStatistics(10, lifetime=30)})
+    lasting = Window(replace(plans.stream("s1"), has_lifetime=True), WindowSpec(WindowKind.UNBOUNDED))
+    (announced,) = estimate(lasting, statistics, Strategy.NT).buffers
+    assert announced.kind is BufferKind.LIST
+    (kept,) = estimate(view(lasting), statistics).buffers
+    assert kept.kind is BufferKind.CALENDAR
 
 
 def test_lifetimes_given_by_the_source_bound_every_window():

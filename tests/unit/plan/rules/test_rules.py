@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.plan.kit import (
     SECOND,
     Distinct,
-    Except,
-    Intersect,
     RelationJoin,
     Select,
-    Union,
     anti,
     column,
     condition,
     count_by,
     equi_join,
+    plans,
     project,
     relation,
     rows_window,
@@ -115,45 +110,6 @@ def test_negation_is_pulled_above_a_join_and_pushed_back():
     above = pull_up_negation(below)
     assert shape(above) == "SemiJoin(Join(Window(a), Window(b)), Window(c))"
     assert push_down_negation(above) == below
-
-
-@st.composite
-def plans(draw: st.DrawFn) -> Node:
-    """Plans over streams a, b, c and the relation r in which every rule finds something to do."""
-    windows: list[Callable[[Any], Node]] = [
-        time_window,
-        rows_window,
-        lambda s: rows_window(s, 2, (s.names[0],)),
-    ]
-    window = st.sampled_from(windows)
-    a, b, c = (draw(window)(stream(name)) for name in "abc")
-    conditions = {
-        "a": condition('("a.v" > 1) OR ("a.s" IS NULL)', "a.v", "a.s"),
-        "ab": condition('("a.v" <= "b.v") AND ("a.k" <> 0) AND TRUE', "a.v", "b.v", "a.k"),
-    }
-    shapes = [
-        lambda: Select(equi_join(a, b), conditions["ab"]),
-        lambda: Select(equi_join(anti(a, c, "a.k", "c.k"), b), conditions["ab"]),
-        lambda: Select(anti(equi_join(a, b), c, "a.k", "c.v"), conditions["a"]),
-        lambda: Select(
-            RelationJoin(anti(a, b, "a.k", "b.k"), relation(), (column("a.v"),), (column("r.k"),)),
-            condition('("a.k" < 3) AND ("r.v" > 0)', "a.k", "r.v"),
-        ),
-        lambda: Select(
-            count_by(equi_join(a, b), "a.k", "b.s"), condition('("k0" > 0) AND ("a0" > 1)', "k0", "a0")
-        ),
-        lambda: Select(
-            draw(st.sampled_from([Union, Except, Intersect]))(
-                project(a, k=column("a.k"), v=column("a.v")), project(b, k=column("b.k"), w=column("b.v"))
-            ),
-            condition('"v" > 0', "v"),
-        ),
-    ]
-    plan: Node = draw(st.sampled_from(shapes))()
-    names = draw(st.lists(st.sampled_from(plan.names), min_size=1, max_size=2, unique=True))
-    types = {field.name: field.type for field in plan.fields}
-    plan = project(plan, **{f"o{i}": column(name, types[name]) for i, name in enumerate(names)})
-    return Distinct(plan) if draw(st.booleans()) else plan
 
 
 @pytest.mark.parametrize(
