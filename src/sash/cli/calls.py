@@ -16,6 +16,7 @@ from sash.cli.tally import Hints
 
 if TYPE_CHECKING:
     from sash.lang import Program
+    from sash.plan.explain.measured import Run
     from sash.runtime.report import Monitor, Summary
 
 
@@ -74,10 +75,31 @@ def run(
     )
 
 
-def explain(program: Program, form: str | None, query: str | None) -> str:
+def explain(program: Program, form: str | None, query: str | None, run: Run | None = None) -> str:
     from sash.plan.explain import explain_program
 
-    return explain_program(program, form, query)
+    return explain_program(program, form, query, run)
+
+
+def analyzes(program: Program) -> bool:
+    """Whether some EXPLAIN of the program says ANALYZE."""
+    return any(definition.analyze for definition in program.explains)
+
+
+def analyze(
+    program: Program,
+    base_dir: Path,
+    runtime: str,
+    monitor: Monitor,
+    stop: threading.Event,
+    *,
+    everything: bool,
+) -> Run:
+    from sash.runtime.analyze import analyze
+
+    return analyze(
+        program, base_dir=base_dir, runtime=runtime, everything=everything, monitor=monitor, stop=stop
+    )
 
 
 def experiments() -> Mapping[str, str]:

@@ -134,13 +134,30 @@ def explain(
         typer.Option("--format", help="A tree, JSON, or a picture; else as each EXPLAIN says, or a tree."),
     ] = None,
     query: Annotated[str | None, typer.Option(metavar="NAME", help="Explain only this query.")] = None,
+    analyze: Annotated[
+        bool,
+        typer.Option("--analyze", help="Run the queries over their input first, and show what was measured."),
+    ] = False,
+    runtime: Annotated[Runtime, typer.Option(help="Where --analyze runs the queries.")] = Runtime.inline,
+    quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Print how the queries of a program will be computed."""
+    """Print how the queries of a program will be computed; with --analyze or ANALYZE, how they were."""
     with guarded(debug=debug):
-        text, _ = read_program(file)
+        text, base_dir = read_program(file)
         chosen = None if form is None else form.value
-        typer.echo(calls.explain(calls.bind(text), chosen, query).rstrip("\n"))
+        program = calls.bind(text)
+        if not analyze and not calls.analyzes(program):
+            typer.echo(calls.explain(program, chosen, query).rstrip("\n"))
+            return
+        from sash.cli import views
+
+        # Progress goes to stderr: the explanation is what a pipe wants.
+        with views.choose(calls.hints(program), runtime=runtime, quiet=quiet, prints_results=True) as view:
+            run = attend(
+                lambda stop: calls.analyze(program, base_dir, runtime, view, stop, everything=analyze), view
+            )
+        typer.echo(calls.explain(program, chosen, query, run).rstrip("\n"))
 
 
 @app.command("demo", epilog="Example:  [bold]sash demo --seconds 60 --rate 20000 --keep my-demo[/]")

@@ -1,8 +1,8 @@
 """What leaves a query: the change log of its view, or one of CQL's streams (docs/cql.md).
 
-All take explicit deltas and give rows in the order of time. An answer begins at the first instant of the query, the
-first row of its streams, or the first slide after it; what was there before (relations, the one row of an
-aggregate without groups) appears then.
+All take explicit deltas and give rows in the order of time. An answer begins at the first instant of the
+query: the first row of its streams, or the first slide after it. What was there before (rows of relations,
+the one row of an aggregate without groups) appears then.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Relations(Answers):
         self._limit = limit
 
     def _rows(self) -> Ints:
-        """The numbers of the rows that are there, as often as they are; in order, and limited, if so asked."""
+        """The numbers of the rows that are there, as often as they are; in order and limited if so asked."""
         live = self._bag.live()
         if self._order or self._limit is not None:
             live = live[sort_order(self._bag.columns(live), self.fields, self._order)]

@@ -1,15 +1,16 @@
-"""Negation: left rows for which the right has no row of the same key (NOT EXISTS; 002, sections 2.2.2 and 3.2.2).
+"""Negation: left rows for which the right has no row of the same key (NOT EXISTS; 002, sections 2.2.2 and
+3.2.2).
 
-A row enters the answer when it comes and nothing matches it, or when its last match goes. It leaves as foreseen,
-with its window, or before its time, when a match comes; then a negative tuple says so. Rows with a NULL in
-their key match nothing.
+A row enters the answer when it comes and nothing matches it, or when its last match goes. It leaves as
+foreseen, with its window, or before its time, when a match comes; then a negative tuple says so. Rows with
+a NULL in their key match nothing.
 
     left   a: 1──────────────9
     right  a:      3────5              answer  a: 1────3   5────────9
                                                − at 3, + at 5, and at 9 it goes in silence
 
-Right input is explicit and has only keys. O(1) per row, and O(live left rows of a key) whenever its first match
-comes or its last one goes.
+Right input is explicit and has only keys. O(1) per row, and O(live left rows of a key) whenever its first
+match comes or its last one goes.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ An edge between operators has three properties, which decide how the operator ab
 - `is_foreseen`: rows say when they leave, so a buffer must find those that are due;
 - `is_negative`: negative tuples come, so rows must be found by their values.
 
-The negative tuple approach (NT) makes everything explicit right above the windows. DIRECT and UPA differ in the
-buffer for rows that leave in another order than they came: a list that is scanned, or a calendar queue.
-Operators that count (grouping, EXCEPT, DISTINCT over strict input) take explicit changes; what is foreseen is
-announced to them first, from the buffer that fits its pattern.
+The negative tuple approach (NT) makes everything explicit right above the windows. DIRECT and UPA differ in
+the buffer for rows that leave in another order than they came: a list that is scanned, or a calendar queue.
+Operators that count (grouping, EXCEPT, DISTINCT over strict input) take explicit changes; what is foreseen
+is announced to them first, from the buffer that fits its pattern.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sash.lang.values import Named, Scalar
 from sash.operators.announce import Announcer
 from sash.operators.answers import ChangeLog, Limited, Restored, Sequenced, Snapshots
 from sash.operators.anti_join import AntiJoin
-from sash.operators.dataflow import Dataflow, Vertex
+from sash.operators.dataflow import Dataflow, Place, Vertex
 from sash.operators.delta_star import DeltaStar
 from sash.operators.group import Grouping
 from sash.operators.identify import ROW, Identify
@@ -40,6 +40,7 @@ from sash.operators.rows_window import RowsWindow
 from sash.operators.selection import Selection
 from sash.operators.time_window import TimeWindow
 from sash.operators.union import MergeUnion
+from sash.plan.canonical import canonical
 from sash.plan.cost import Strategy
 from sash.plan.patterns import Pattern, pattern_of
 from sash.plan.physical import Exec, JoinAlgorithm, JoinExec
@@ -70,7 +71,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What holds for one query or sub-query: its strategy, and the step at which its windows are looked at."""
+    """What holds for one query or sub-query: its strategy, and how often its windows are looked at."""
 
     strategy: Strategy
     unit: int
@@ -90,19 +91,28 @@ def build(plan: RunPlan) -> Dataflow:
 class _Builder:
     def __init__(self, plan: RunPlan) -> None:
         self.flow = Dataflow()
-        self._scans = {scan.node: scan.name for scan in plan.scans}
+        self._scans = {canonical(scan.node): scan.name for scan in plan.scans}
         self._relations = {relation.name: relation for relation in plan.relations}
         self._known: dict[object, Edge] = {}
+        # The vertices that were made for a node, by what is known of it.
+        self._made: dict[object, tuple[int, ...]] = {}
+        self._places: dict[Node, Place] = {}
 
     def add(self, query: ContinuousQuery) -> None:
         level = _level(query.physical.logical, query.choices.strategy, query.unit)
-        self.flow.outputs[query.name] = self._answer(query.physical, level).vertex
+        self._places = self.flow.places[query.name] = {}
+        first = len(self.flow.vertices)
+        vertex = self._answer(query.physical, level).vertex
+        self.flow.outputs[query.name] = vertex
+        made = {number for place in self._places.values() for number in place.made}
+        rest = (number for number in range(first, len(self.flow.vertices)) if number not in made)
+        self._places[query.physical.logical] = Place(vertex, tuple(rest))
 
     # ------------------------------------------------------------------ vertices
 
-    def _vertex(self, operator: Operator, inputs: Sequence[Edge], plan: Node | None = None) -> int:
+    def _vertex(self, operator: Operator, inputs: Sequence[Edge]) -> int:
         vertices = self.flow.vertices
-        vertices.append(Vertex(operator, tuple(e.vertex for e in inputs), operator.fields, plan=plan))
+        vertices.append(Vertex(operator, tuple(edge.vertex for edge in inputs), operator.fields))
         return len(vertices) - 1
 
     def _put(self, operator: Operator, *inputs: Edge) -> Edge:
@@ -153,17 +163,17 @@ class _Builder:
             assert output.window is not None
             elements = self._elements(below, level)
             edge = self._announced(self._window(elements, output.window, level), level.strategy)
-            return self._end(ChangeLog(edge.fields, level.streams, level.unit), edge, output)
+            return self._end(ChangeLog(edge.fields, level.streams, level.unit), edge)
         if is_internal(output):
             if output.kind is OutputKind.RSTREAM:
                 edge = self._elements(below, level)
                 operator: Operator = Snapshots(
                     edge.fields, level.streams, level.step, slides=level.slide is not None
                 )
-                return self._end(operator, edge, output)
+                return self._end(operator, edge)
             edge = self._elements(below, level)
             kind = OutputKind.DSTREAM if output.kind is OutputKind.DSTREAM else OutputKind.ISTREAM
-            return self._end(ChangeLog(edge.fields, level.streams, level.step, kind), edge, output)
+            return self._end(ChangeLog(edge.fields, level.streams, level.step, kind), edge)
         edge = self._announced(self._relation(below, level), level.strategy)
         slides = level.slide is not None
         match output.kind:
@@ -180,10 +190,10 @@ class _Builder:
                     limited = Limited(edge.fields, level.streams, level.step, order, limit)
                     edge = replace(edge, vertex=self._vertex(limited, [edge]), is_negative=True)
                 operator = ChangeLog(edge.fields, level.streams, level.step, output.kind)
-        return self._end(operator, edge, output)
+        return self._end(operator, edge)
 
-    def _end(self, operator: Operator, edge: Edge, plan: Node) -> Edge:
-        return Edge(self._vertex(operator, [edge], plan), edge.fields, is_negative=True)
+    def _end(self, operator: Operator, edge: Edge) -> Edge:
+        return Edge(self._vertex(operator, [edge]), edge.fields, is_negative=True)
 
     def _elements(self, node: Exec, level: Level) -> Edge:
         """The append-only stream of a query's results (002, sections 3.3.2 and 3.3.3).
@@ -204,12 +214,17 @@ class _Builder:
 
     def _relation(self, node: Exec, level: Level, *, defer: bool = False) -> Edge:
         """The edge that leaves a node; `defer`: an NT window leaves its announcements to the node above."""
-        key = (node.logical, level, defer, _algorithms(node))
+        key = (canonical(node.logical), level, defer, _algorithms(node))
         if key not in self._known:
-            edge = self._build(node, level, defer)
-            self.flow.vertices[edge.vertex].plan = node.logical
-            self._known[key] = edge
-        return self._known[key]
+            first = len(self.flow.vertices)
+            self._known[key] = self._build(node, level, defer)
+            below = {number for place in self._places.values() for number in place.made}
+            made = (number for number in range(first, len(self.flow.vertices)) if number not in below)
+            self._made[key] = tuple(made)
+        edge = self._known[key]
+        self._places[node.logical] = Place(edge.vertex, self._made[key])
+        # Who shares it may call the columns otherwise; they stand in the same places.
+        return replace(edge, fields=node.logical.fields)
 
     def _build(self, node: Exec, level: Level, defer: bool) -> Edge:
         logical = node.logical
@@ -258,7 +273,9 @@ class _Builder:
         logical = node.logical
         if is_scan(logical):
             has_lifetimes = any(isinstance(n, algebra.Stream) and n.has_lifetime for n in logical.walk())
-            return self._source(self._scans[logical], logical.fields, is_foreseen=has_lifetimes)
+            edge = self._source(self._scans[canonical(logical)], logical.fields, is_foreseen=has_lifetimes)
+            self._places[logical] = Place(edge.vertex, ())
+            return edge
         inner = _level(logical, level.strategy, level.unit)
         if isinstance(logical, algebra.Output):
             edge = self._answer(node, inner)

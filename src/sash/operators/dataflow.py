@@ -1,4 +1,5 @@
-"""A dataflow: operators in the order in which changes pass through them, shared where queries have them in common.
+"""A dataflow: operators in the order in which changes pass through them, shared where queries have them in
+common.
 
 `advance` takes what has come from the sources since the last time and gives what leaves each query. A part
 that several queries contain is one operator and runs once.
@@ -13,20 +14,17 @@ from sash.lang.algebra import Field, Node
 from sash.operators.answers import Sequenced
 from sash.operators.delta import Delta, empty_delta
 from sash.operators.operator import Moment, Operator, State, part, prefixed
+from sash.plan.explain.tree import Measured
 
 
 @dataclass(slots=True)
 class Vertex:
-    """An operator with the vertices that it reads; a source has no operator but a name.
-
-    `plan` is the node of the plan that it stands for, if it is the last operator of that node.
-    """
+    """An operator with the vertices that it reads; a source has no operator but a name."""
 
     operator: Operator | None
     inputs: tuple[int, ...]
     fields: tuple[Field, ...]
     source: str | None = None
-    plan: Node | None = None
     rows_in: int = 0
     rows_out: int = 0
     negative_out: int = 0
@@ -40,12 +38,21 @@ class Vertex:
         return 0 if self.operator is None else self.operator.state_bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node of a plan is: the vertex that gives its rows, and all that were made for it."""
+
+    vertex: int
+    made: tuple[int, ...]
+
+
 @dataclass(slots=True)
 class Dataflow:
-    """`outputs` has the vertex of each query."""
+    """`outputs` has the vertex of each query, `places` where the nodes of its plan are."""
 
     vertices: list[Vertex] = field(default_factory=list)
     outputs: dict[str, int] = field(default_factory=dict)
+    places: dict[str, dict[Node, Place]] = field(default_factory=dict)
 
     def advance(self, sources: Mapping[str, Delta], moment: Moment) -> dict[str, Delta]:
         """Pass changes through all operators; gives what leaves each query."""
@@ -82,6 +89,19 @@ class Dataflow:
                 own = part(str(i), state)
                 if own:
                     vertex.operator.restore(own)
+
+    def measured(self, query: str) -> dict[Node, Measured]:
+        """What came of the nodes of a query's plan so far."""
+        found = {}
+        for node, place in self.places[query].items():
+            vertex, made = self.vertices[place.vertex], [self.vertices[i] for i in place.made]
+            found[node] = Measured(
+                vertex.rows_out - vertex.negative_out,
+                vertex.negative_out,
+                sum(each.state_rows for each in made),
+                sum(each.state_bytes for each in made),
+            )
+        return found
 
     @property
     def state_rows(self) -> int:

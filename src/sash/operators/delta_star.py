@@ -1,8 +1,9 @@
 """δ*: duplicate elimination in space proportional to the output (002, sections 3.2.2 and 3.5.2).
 
-For each value it keeps the row that stands in the answer and, as auxiliary output state, the youngest row of the
-same value that has come since. When the first expires, the second takes its place; as all duplicates that came
-between expire before the youngest, none of them is needed. Input expires as foreseen; so does the output.
+For each value it keeps the row that stands in the answer and, as auxiliary output state, the youngest row
+of the same value that has come since. When the first expires, the second takes its place; as all duplicates
+that came between expire before the youngest, none of them is needed. Input expires as foreseen; so does the
+output.
 
     input  a: 1────────5          answer  a: 1────────5─────────8
            a:    3────────6                  (the row of 4 takes over at 5; that of 3 was never kept)

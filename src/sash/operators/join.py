@@ -4,10 +4,10 @@ New tuples of each input probe the windows of the others; a result lives as long
 tuples, where inputs have them, are joined like others and take back the results of the rows that they name.
 One class covers algorithms 2 to 5:
 
-- eager evaluation gives results as tuples come; lazy evaluation lets the windows slide first, so that it is asked
-  only for what lives at a slide. That is decided by the windows below and costs nothing here;
-- with eager expiration expired tuples are removed at every step, with lazy expiration (`expire_every`) now and
-  then; a probe passes over what has expired;
+- eager evaluation gives results as tuples come; lazy evaluation lets the windows slide first, so that it is
+  asked only for what lives at a slide. That is decided by the windows below and costs nothing here;
+- with eager expiration expired tuples are removed at every step, with lazy expiration (`expire_every`) now
+  and then; a probe passes over what has expired;
 - hashed: a probe follows the chain of its key; nested loops: it looks at all rows.
 
 Results do not depend on any of it. A batch that brings l and r tuples costs O(l + r + results) when hashed.
@@ -28,11 +28,11 @@ from sash.operators.evaluate import ARROW_TYPES, evaluate, evaluate_mask
 from sash.operators.held import HeldRows, delta_of
 from sash.operators.operator import Moment, Operator, State, arrow_types
 from sash.operators.probing import (
-    collect,
     ALL,
     OLDER,
     OLDER_AND_STAYING,
     Step,
+    collect,
     own_keys,
     probe_all,
     probe_chains,
@@ -51,7 +51,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 class JoinInput:
     """How an input is kept.
 
-    `is_ordered`: its rows leave in the order in which they came (WKS). `may_be_negative`: negative tuples come.
+    `is_ordered`: its rows leave in the order in which they came (WKS). `may_be_negative`: some go early.
     """
 
     fields: tuple[Field, ...]
@@ -62,7 +62,7 @@ class JoinInput:
 
 @dataclass(slots=True)
 class _Combinations:
-    """Rows that are joined so far: slots by input, and their common life; `until` is `end` or earlier `exp`."""
+    """Rows that are joined so far: slots by input, and the life that they have in common."""
 
     slots: dict[int, Ints]
     begin: Ints

@@ -6,9 +6,9 @@ Of a value that stands l times on the left and r times on the right the answer h
     INTERSECT ALL   min(l, r)
     DISTINCT        min(l, 1)
 
-copies. At each instant the number before and after is compared, so rows that come and go at one instant leave no
-trace. Input and output are explicit: every departure is a negative tuple. Space is one row per value and two
-counters, time O(1) per change, after sorting a batch.
+copies. At each instant the number before and after is compared, so rows that come and go at one instant
+leave no trace. Input and output are explicit: every departure is a negative tuple. Space is one row per
+value and two counters, time O(1) per change, after sorting a batch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What every continuous operator is: state, and a function from deltas to a delta.
 
-Operators do no I/O, know no clock but the one they are told, and can be pickled. Their state can be taken out as
-named Arrow tables and put back into a new operator of the same kind, which then goes on as the old one would
-have. What they give does not depend on how their input was cut into batches.
+Operators do no I/O, know no clock but the one they are told, and can be pickled. Their state can be taken
+out as named Arrow tables and put back into a new operator of the same kind, which then goes on as the old
+one would have. What they give does not depend on how their input was cut into batches.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Operator(ABC):
         """The state between two calls; an operator without state has none."""
         return {}
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: State) -> None:  # noqa: B027
         """Take up a state; only for an operator that has processed nothing."""
 
     @property

@@ -1,7 +1,7 @@
 """Kernels that find the partners of tuples in a window, and the plan of a probe (002, section 5.2).
 
-A combination of rows lives while all of them live: from the latest start to the earliest end. A probe finds only
-combinations that live at some instant, so nothing else has to look at the times of rows again.
+A combination of rows lives while all of them live: from the latest start to the earliest end. A probe finds
+only combinations that live at some instant, so nothing else has to look at the times of rows again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Resampling: a relation that changes at any time is looked at when the time is a multiple of a step.
 
-It commutes with every operator that gives a combination the common life of its parts, so an eager join below it
-gives what a lazy join of sliding windows gives (002, section 5.2).
+It commutes with every operator that gives a combination the common life of its parts, so an eager join
+below it gives what a lazy join of sliding windows gives (002, section 5.2).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Windows counted in rows: the n newest of a stream, or of each of its partitions (002, section 2.3.2).
 
-Rows are numbered 1, 2, … in the order of (ts, arrival) within their partition. `[ROWS n SLIDE m]` shows, after
-row number k·m, the rows with numbers in (k·m − n, k·m]. So row i enters with row number ⌈i/m⌉·m and leaves with
-number ⌈(i + n)/m⌉·m; when that is cannot be known before, so departures are negative tuples.
+Rows are numbered 1, 2, … in the order of (ts, arrival) within their partition. `[ROWS n SLIDE m]` shows,
+after row number k·m, the rows with numbers in (k·m − n, k·m]. So row i enters with row number ⌈i/m⌉·m and
+leaves with number ⌈(i + n)/m⌉·m; when that is cannot be known before, so departures are negative tuples.
 """
 
 from __future__ import annotations

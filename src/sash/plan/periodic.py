@@ -86,6 +86,12 @@ def select_of(query: QueryDefinition) -> BoundSelect:
     return query.select
 
 
+def is_periodic(query: QueryDefinition) -> bool:
+    """Whether a synopsis answers the query. A forced strategy asks for the operators that have it."""
+    forced = {name for name, _ in query.options} & {"strategy", "join"}
+    return query.select is not None and not forced
+
+
 def plan_periodic(streams: Iterable[StreamDefinition], queries: Iterable[QueryDefinition]) -> PeriodicPlan:
     definitions = tuple(queries)
     groupings: dict[object, list[QueryDefinition]] = {}

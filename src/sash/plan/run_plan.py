@@ -1,8 +1,8 @@
 """The plan of a run: which queries a synopsis answers, which run as continuous operators, and what both read.
 
-A query is periodic if a synopsis can answer it (`plan/periodic.py`) and nobody forces a strategy for it; every
-other query is continuous. The parts of continuous plans that only read, filter and project a stream are scans:
-they run in the first stage of a batch, once for all queries that have them in common.
+A query is periodic if a synopsis can answer it (`plan/periodic.py`) and nobody forces a strategy for it;
+every other query is continuous. The parts of continuous plans that only read, filter and project a stream
+are scans: they run in the first stage of a batch, once for all queries that have them in common.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from sash.lang import algebra
 from sash.lang.algebra import Node, WindowKind
 from sash.lang.bind import Program
 from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinition
+from sash.plan.canonical import canonical
 from sash.plan.choices import choices_of
 from sash.plan.cost import Statistics
 from sash.plan.optimize import optimize
-from sash.plan.periodic import PeriodicPlan, plan_periodic
+from sash.plan.periodic import PeriodicPlan, is_periodic, plan_periodic
 from sash.plan.physical import Choices, Exec, to_physical
 
 
@@ -96,12 +97,6 @@ class RunPlan(PeriodicPlan):
         return (*(q.definition for q in self.queries), *(q.definition for q in self.continuous))
 
 
-def is_periodic(query: QueryDefinition) -> bool:
-    """Whether a synopsis answers the query. A forced strategy asks for the operators that have it."""
-    forced = {name for name, _ in query.options} & {"strategy", "join"}
-    return query.select is not None and not forced
-
-
 def plan_run(program: Program) -> RunPlan:
     """The plan of all standing queries of a program."""
     statistics = Statistics.from_definitions((*program.streams, *program.relations))
@@ -149,12 +144,12 @@ def feed_of(relation: RelationDefinition) -> StreamDefinition:
 
 
 def _scans(queries: Sequence[ContinuousQuery], relations: Sequence[RelationDefinition]) -> Iterator[Scan]:
-    found: dict[Node, str] = {}
+    found: dict[Node, Node] = {}
     for query in queries:
         for node in scan_nodes(query.plan):
-            found.setdefault(node, leaf_of(node).name)
-    for number, (node, stream) in enumerate(found.items()):
-        yield Scan(f"scan{number}", stream, node)
+            found.setdefault(canonical(node), node)
+    for number, node in enumerate(found.values()):
+        yield Scan(f"scan{number}", leaf_of(node).name, node)
     for relation in relations:
         if not relation.is_static:
             columns = tuple(algebra.Field(f"{relation.name}.{c.name}", c.type) for c in relation.schema)

@@ -1,7 +1,7 @@
 """The continuous side of the query plane: rows of scans go in, changes of the answers come out.
 
-Rows wait until the clock has passed them, because rows that are older may still come within the SLACK. Then they
-pass through the dataflow in slices of time, so that memory does not follow the size of a batch.
+Rows wait until the clock has passed them, because rows that are older may still come within the SLACK. Then
+they pass through the dataflow in slices of time, so that memory does not follow the size of a batch.
 """
 
 from __future__ import annotations

@@ -300,6 +300,8 @@ class Engine:
             dict(self._answered),
             interrupted,
             self._aside.directory,
+            self._plane.measured(self._answered),
+            self._plane.rates(),
         )
         self.options.monitor.finished(summary)
         return summary

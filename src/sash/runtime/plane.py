@@ -17,8 +17,11 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from sash.lang.bound import StreamDefinition, Window
+from sash.lang.algebra import Node, Stream, Window
+from sash.lang.bound import StreamDefinition
+from sash.lang.bound import Window as PeriodicWindow
 from sash.operators.preaggregate import Partial
+from sash.plan.explain.tree import Measured
 from sash.plan.panes import last_boundary
 from sash.plan.periodic import PeriodicQuery, SynopsisSpec
 from sash.plan.run_plan import RunPlan
@@ -137,6 +140,30 @@ class QueryPlane:
             for group in self._groups:
                 group.catch_up(self.streams[group.stream].first, complete_through)
 
+    def measured(self, answered: Mapping[str, int]) -> dict[str, dict[Node, Measured]]:
+        """What came of the operators of each query's plan."""
+        found = {query.name: self.continuous.flow.measured(query.name) for query in self.plan.continuous}
+        groups = {group.name: group for group in self._groups}
+        for query in self.plan.queries:
+            plan = query.definition.plan
+            synopsis = groups[query.synopsis].synopsis
+            found[query.name] = {plan: Measured(answered[query.name])}
+            for node in plan.walk():
+                if isinstance(node, Stream):
+                    found[query.name][node] = Measured(self.streams[node.name].counts.accepted)
+                elif isinstance(node, Window):
+                    state = Measured(self.streams[query.select.stream].counts.accepted, 0, synopsis.live_rows)
+                    found[query.name][node] = state
+        return found
+
+    def rates(self) -> dict[str, float]:
+        """Rows per second of event time, of streams that have lasted."""
+        rates = {}
+        for name, state in self.streams.items():
+            if state.first is not None and state.newest is not None and state.newest > state.first:
+                rates[name] = state.counts.accepted / ((state.newest - state.first) / 1_000_000)
+        return rates
+
     @property
     def live_rows(self) -> int:
         """Rows of state that synopses and operators hold."""
@@ -152,7 +179,7 @@ class _QueryGroup:
         self.name = spec.name
         self.stream = spec.stream
         self.synopsis = BasicIntervalSynopsis(spec)
-        sharers: dict[Window, list[PeriodicQuery]] = defaultdict(list)
+        sharers: dict[PeriodicWindow, list[PeriodicQuery]] = defaultdict(list)
         for query in queries:
             sharers[query.window].append(query)
         self._refreshers = [

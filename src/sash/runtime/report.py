@@ -13,6 +13,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from sash.lang.algebra import Node
+from sash.plan.explain.tree import Measured
+
 
 @dataclass(frozen=True, slots=True)
 class StreamCounts:
@@ -54,7 +57,8 @@ class Summary:
     """The whole run.
 
     `answered` counts the result rows per query, `seconds` is the time on the wall, `aside` is the folder in
-    which late and rejected rows are kept.
+    which late and rejected rows are kept. `measured` has, per query, what came of the operators of its plan;
+    `rates` the rows per second of event time of each stream.
     """
 
     batches: int
@@ -64,6 +68,8 @@ class Summary:
     answered: Mapping[str, int]
     interrupted: bool = False
     aside: Path | None = None
+    measured: Mapping[str, Mapping[Node, Measured]] = field(default_factory=dict)
+    rates: Mapping[str, float] = field(default_factory=dict)
 
 
 class Monitor(Protocol):

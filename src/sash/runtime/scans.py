@@ -21,7 +21,7 @@ Int64Array = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ScanRows:
-    """What a scan makes of a chunk, in the order of the chunk. `exp` is when rows end, if their source says."""
+    """What a scan makes of a chunk, in its order. `exp` is when rows end, where their source says so."""
 
     scan: str
     ts: Int64Array
@@ -57,7 +57,7 @@ def _upwards(node: Node) -> list[Node]:
 
 
 def _ends(stream: StreamDefinition, ts: Int64Array, table: pa.Table) -> Int64Array:
-    """When each row ends: after its lifetime, cut at the greatest that the stream allows, which NULL means."""
+    """When each row ends: after its lifetime, cut at the longest that is allowed, which NULL means."""
     assert stream.lifetime is not None
     assert stream.max_lifetime is not None
     longest = -(-stream.max_lifetime // stream.lifetime_unit)

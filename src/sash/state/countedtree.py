@@ -41,22 +41,22 @@ _RESERVE = 24
 @kernel
 def has_room(tree: Tree) -> bool:
     """Whether one more entry surely fits; a kernel stops where it does not, and the tree is made larger."""
-    return tree[0, _SPARE] >= _RESERVE
+    return bool(tree[0, _SPARE] >= _RESERVE)
 
 
 @kernel
 def root_of(tree: Tree) -> int:
-    return tree[0, _ROOT]
+    return int(tree[0, _ROOT])
 
 
 @kernel
 def length_of(tree: Tree, node: int) -> int:
-    return tree[node, _LENGTH]
+    return int(tree[node, _LENGTH])
 
 
 @kernel
 def is_leaf(tree: Tree, node: int) -> bool:
-    return tree[node, CHILD] < 0
+    return bool(tree[node, CHILD] < 0)
 
 
 @kernel
@@ -69,7 +69,7 @@ def _take_node(tree: Tree) -> int:
         tree[0, _USED] += 1
     tree[0, _SPARE] -= 1
     tree[node, _LENGTH] = 0
-    return node
+    return int(node)
 
 
 @kernel
@@ -127,7 +127,7 @@ def _place(tree: Tree, node: int, a: int, b: int, c: int) -> int:
 @kernel
 def _is_at(tree: Tree, node: int, at: int, a: int, b: int, c: int) -> bool:
     place = ENTRY * at
-    return (
+    return bool(
         at < tree[node, _LENGTH]
         and tree[node, SECOND + place] == b
         and tree[node, FIRST + place] == a
@@ -195,7 +195,7 @@ def insert(tree: Tree, a: int, b: int, c: int, count: int) -> int:
     at = _place(tree, node, a, b, c)
     if _is_at(tree, node, at, a, b, c):
         tree[node, SIZE + ENTRY * at] += count
-        return tree[node, SIZE + ENTRY * at]
+        return int(tree[node, SIZE + ENTRY * at])
     _open_gap(tree, node, at)
     _put(tree, node, at, a, b, c)
     tree[node, SIZE + ENTRY * at] = count
@@ -258,7 +258,7 @@ def remove(tree: Tree, a: int, b: int, c: int) -> int:
     tree[node, SIZE + ENTRY * at] -= 1
     left = tree[node, SIZE + ENTRY * at]
     if left > 0:
-        return left
+        return int(left)
     _close_gap(tree, node, at)
     tree[0, _ENTRIES] -= 1
     for level in range(depth - 1, -1, -1):

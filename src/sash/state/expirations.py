@@ -1,7 +1,7 @@
 """State buffers: which rows of a store leave next (002, sections 2.3.3 and 3.5.2).
 
-A buffer holds slots of a `RowStore` and finds those whose `exp` has come. Which one fits is a matter of the update
-pattern of the rows:
+A buffer holds slots of a `RowStore` and finds those whose `exp` has come. Which one fits is a matter of the
+update pattern of the rows:
 
 | buffer        | for                    | push      | due                          | remove     |
 |---------------|------------------------|-----------|------------------------------|------------|

@@ -1,8 +1,8 @@
 """Keys of 128 bits for rows, so that kernels compare any row by two integers.
 
-A key of one column of numbers is the number itself, exactly. A key of several columns or of strings is a hash of
-128 bits; among a billion different rows the chance that any two collide is below 2⁻⁶⁸. NULL is a value of its
-own here (a join leaves it out before it asks); doubles have one zero and one NaN.
+A key of one column of numbers is the number itself, exactly. A key of several columns or of strings is a
+hash of 128 bits; among a billion different rows the chance that any two collide is below 2⁻⁶⁸. NULL is a
+value of its own here (a join leaves it out before it asks); doubles have one zero and one NaN.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A hash table from 128-bit keys to small dense numbers by which arrays are indexed.
 
-A key's number stays its own until the key is released, and is then given to another key, so arrays over numbers
-stay as large as the live keys need. Open addressing with linear probing; deletion shifts entries back, so
-there are no tombstones and lookups do not slow down with time.
+A key's number stays its own until the key is released, and is then given to another key, so arrays over
+numbers stay as large as the live keys need. Open addressing with linear probing; deletion shifts entries
+back, so there are no tombstones and lookups do not slow down with time.
 """
 
 from __future__ import annotations

@@ -90,8 +90,8 @@ def _is_less(
     common = min(stop - start, length)
     for k in range(common):
         if data[start + k] != heap[place + k]:
-            return data[start + k] < heap[place + k]
-    return stop - start < length
+            return bool(data[start + k] < heap[place + k])
+    return bool(stop - start < length)
 
 
 @kernel

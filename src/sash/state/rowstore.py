@@ -1,9 +1,10 @@
 """Rows in columns of arrays, addressed by slots: where operators keep the tuples of their state.
 
-A slot is given to a row when it comes and to another one after it is freed. Slots are reused in the order in
-which they were freed, so a window whose rows go in the order in which they came is a ring. Values of strings
-lie in one heap of bytes, which is packed when half of it is garbage. Everything is done on whole batches; a row
-costs a constant time to append, gather and free, and memory follows the greatest number of live rows.
+A slot is given to a row when it comes and to another one after it is freed. Slots are reused in the order
+in which they were freed, so a window whose rows go in the order in which they came is a ring. Values of
+strings lie in one heap of bytes, which is packed when half of it is garbage. Everything is done on whole
+batches; a row costs a constant time to append, gather and free, and memory follows the greatest number of
+live rows.
 """
 
 from __future__ import annotations
@@ -175,8 +176,8 @@ class RowStore:
     """Rows with a time of entry and of leaving.
 
     `start`, `exp`, `end` and `born` are indexed by slot and lie side by side, because they are looked at
-    together. `exp` is when a row is foreseen to leave, `end` when it really leaves, as far as is known; `born`
-    is for the operator to tell batches apart.
+    together. `exp` is when a row is foreseen to leave, `end` when it really leaves, as far as is known;
+    `born` is for the operator to tell batches apart.
     """
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:

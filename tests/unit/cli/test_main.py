@@ -254,6 +254,7 @@ class TestCheckAndExplain:
         assert not fakes.runs
 
     def test_explain_prints_the_plan_as_it_is(self, runner, fakes, file, monkeypatch):
+        monkeypatch.setattr(calls, "analyzes", lambda _program: False)
         monkeypatch.setattr(calls, "explain", lambda _program, _form, _query: "Group [red]\n└─ Window\n")
         result = runner.invoke(app, ["explain", str(file)])
         assert result.stdout == "Group [red]\n└─ Window\n"
@@ -261,6 +262,7 @@ class TestCheckAndExplain:
     def test_explain_leaves_the_format_to_the_statements_unless_it_is_told(
         self, runner, fakes, file, monkeypatch
     ):
+        monkeypatch.setattr(calls, "analyzes", lambda _program: False)
         monkeypatch.setattr(calls, "explain", lambda _program, form, _query: f"form {form}")
         assert runner.invoke(app, ["explain", str(file)]).stdout == "form None\n"
         assert runner.invoke(app, ["explain", str(file), "--format", "json"]).stdout == "form json\n"

@@ -6,7 +6,6 @@ import pytest
 
 from sash.errors import NotYet, UserError
 from sash.lang import bind_program
-from sash.plan.explain import explain_program
 from sash.runtime.run import run_program
 
 STREAM = "CREATE STREAM s (t BIGINT, a BIGINT) TIMESTAMP BY t {more} FROM 'csv:s.csv';\n"
@@ -33,12 +32,6 @@ def test_a_query_without_a_sink_is_refused(tmp_path):
     text = STREAM.format(more="") + "CREATE QUERY q AS SELECT a FROM s [RANGE 2 SEC SLIDE 1 SEC];"
     with pytest.raises(UserError, match="q has no output"):
         run_program(bind_program(text), base_dir=tmp_path, runtime="inline")
-
-
-def test_explain_analyze_is_refused_rather_than_answered_without_measurements():
-    text = STREAM.format(more="") + "EXPLAIN ANALYZE SELECT a FROM s [RANGE 2 SEC SLIDE 1 SEC];"
-    with pytest.raises(NotYet, match="EXPLAIN ANALYZE"):
-        explain_program(bind_program(text))
 
 
 def test_an_unknown_runtime_is_refused_with_those_that_exist(tmp_path):

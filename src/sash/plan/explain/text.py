@@ -6,29 +6,31 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 
-from sash.errors import NotYet, SashError, UnknownName, UserError
+from sash.errors import SashError, UnknownName, UserError
 from sash.lang import Program
 from sash.lang.bound import QueryDefinition
-from sash.lang.periodic import missing
 from sash.plan.cost import Statistics
 from sash.plan.explain.build import duration, plan_and_explain
+from sash.plan.explain.measured import Run, measured_text, with_measured
 from sash.plan.explain.picture import to_svg
 from sash.plan.explain.shared import sharing, with_sharing
 from sash.plan.explain.tree import Explained, Step
-from sash.plan.periodic import PeriodicPlan, SynopsisSpec, plan_periodic
+from sash.plan.periodic import PeriodicPlan, SynopsisSpec, is_periodic, plan_periodic
 
 FORMS = ("text", "json", "svg")
 
-__all__ = ["FORMS", "duration", "explain_program", "to_json", "to_text"]
+__all__ = ["FORMS", "asked_queries", "duration", "explain_program", "to_json", "to_text"]
 
 
-def explain_program(program: Program, form: str | None = None, query: str | None = None) -> str:
+def explain_program(
+    program: Program, form: str | None = None, query: str | None = None, run: Run | None = None
+) -> str:
     """Every query and EXPLAIN of a program, or the one that is named, in one of `FORMS`.
 
     Without a form each EXPLAIN has the one that its FORMAT names, and queries are text. A picture shows one
-    query, so it needs a name where there are several.
+    query, so it needs a name where there are several. `run` is what was measured for EXPLAIN ANALYZE.
     """
-    found = explanations(program)
+    found = explanations(program, run)
     forms = ["text"] * len(program.queries) + [definition.format for definition in program.explains]
     if query is not None:
         names = [explained.name for explained in found]
@@ -53,16 +55,18 @@ def explain_program(program: Program, form: str | None = None, query: str | None
     return "\n\n".join(to_text(explained) for explained in found)
 
 
-def explanations(program: Program) -> list[Explained]:
-    """The explanation of each query and EXPLAIN statement, in order."""
-    if any(definition.analyze for definition in program.explains):
-        raise NotYet("EXPLAIN ANALYZE cannot be run yet", hint="EXPLAIN shows what is expected")
-    asked = [
+def asked_queries(program: Program) -> tuple[QueryDefinition, ...]:
+    """The queries that EXPLAIN statements ask about, each under the name by which it is shown."""
+    return tuple(
         QueryDefinition(definition.query or f"explain {number}", "", definition.plan, definition.options)
         for number, definition in enumerate(program.explains, start=1)
-    ]
-    queries = (*program.queries, *asked)
-    periodic = plan_periodic(program.streams, [query for query in queries if query.select is not None])
+    )
+
+
+def explanations(program: Program, run: Run | None = None) -> list[Explained]:
+    """The explanation of each query and EXPLAIN statement, in order."""
+    queries = (*program.queries, *asked_queries(program))
+    periodic = plan_periodic(program.streams, [query for query in queries if is_periodic(query)])
     statistics = Statistics.from_definitions((*program.streams, *program.relations))
     planned = []
     for number, query in enumerate(queries):
@@ -73,17 +77,17 @@ def explanations(program: Program) -> list[Explained]:
             raise
         planned.append(replace(found, runs=number < len(program.queries)))
     # Periodic queries share synopses, which their notes name; the others share operators.
-    continuous = (found for found, query in zip(planned, queries, strict=True) if query.select is None)
+    continuous = (found for found, query in zip(planned, queries, strict=True) if not is_periodic(query))
     shared = iter(with_sharing(continuous))
     explained = []
     for found, query in zip(planned, queries, strict=True):
-        if query.select is None:
-            later = f"no runtime executes {missing(query.plan)} yet"
-            explained.append(replace(next(shared), notes=(later,)))
-        else:
+        if is_periodic(query):
             synopsis, notes = _synopsis(query, periodic)
             tree = _looked_up(found.explained.tree, synopsis)
-            explained.append(replace(found.explained, tree=tree, notes=notes))
+            each = replace(found.explained, tree=tree, notes=notes)
+        else:
+            each = next(shared)
+        explained.append(each if run is None else with_measured(each, found.plan, query, run, statistics))
     return explained
 
 
@@ -142,6 +146,8 @@ def _step_lines(step: Step, margin: str, below: str) -> Iterator[str]:
     bar = "│ " if step.inputs else "  "
     for held in step.state:
         yield f"{below}{bar}  ⌸ {held}"
+    if step.measured is not None:
+        yield f"{below}{bar}  ✓ {measured_text(step.measured)}"
     for position, child in enumerate(step.inputs):
         is_last = position == len(step.inputs) - 1
         yield from _step_lines(

@@ -1,0 +1,56 @@
+"""EXPLAIN ANALYZE: run queries for their plans' sake, throwing away what they give."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+from sash.errors import UserError
+from sash.lang import Program
+from sash.plan.explain.measured import Run
+from sash.plan.explain.text import asked_queries
+from sash.runtime.report import Monitor
+from sash.runtime.run import run_program
+
+
+def analyze(
+    program: Program,
+    *,
+    base_dir: Path,
+    runtime: str = "inline",
+    master: str = "local[*]",
+    everything: bool = False,
+    monitor: Monitor | None = None,
+    stop: threading.Event | None = None,
+) -> Run:
+    """Run what EXPLAIN ANALYZE asks about, or every query, until the input ends or `stop` is set."""
+    asked = [
+        query
+        for query, definition in zip(asked_queries(program), program.explains, strict=True)
+        if definition.analyze or everything
+    ]
+    queries = {query.name: query for query in (*(program.queries if everything else ()), *asked)}
+    if not queries:
+        raise UserError(
+            "there is no query to analyze", hint="add a CREATE QUERY or EXPLAIN ANALYZE", id="no-query"
+        )
+    watched = replace(
+        program,
+        queries=tuple(replace(query, sink="noop:") for query in queries.values()),
+        statements=(),
+        archives=(),
+        indexes=(),
+    )
+    with tempfile.TemporaryDirectory(prefix="sash-") as aside:
+        summary = run_program(
+            watched,
+            base_dir=base_dir,
+            runtime=runtime,
+            master=master,
+            aside=Path(aside),
+            monitor=monitor,
+            stop=stop,
+        )
+    return Run(summary.seconds, summary.measured, summary.rates)
