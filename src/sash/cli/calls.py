@@ -142,3 +142,14 @@ def _is_key(column: str | None) -> bool:
 def prints_results(program: Program) -> bool:
     """Whether some query writes its results to standard output."""
     return any(query.sink.partition(":")[0].lower() == "console" for query in program.queries)
+
+
+def print_answers(program: Program, summary: Summary) -> None:
+    """The answers of one-time queries, each under its text."""
+    from sash.runtime.sinks.console import ConsoleSink
+
+    for query, table in zip(program.one_time, summary.once.values(), strict=False):
+        print(f"{' '.join(query.text.split())}")
+        ConsoleSink("console:", table.schema).write(table)
+        if not table.num_rows:
+            print("(no rows)")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from sash.cli import format as show
 from sash.lang import algebra, intervals
-from sash.lang.periodic import missing
 
 if TYPE_CHECKING:
     from sash.lang import Program
@@ -30,14 +29,29 @@ def describe(program: Program) -> Iterator[str]:
             if isinstance(node, algebra.Stream | algebra.Relation)
         )
         into = f" into {query.sink}" if query.sink else ""
-        # The whole language is checked; not all of it is executed yet.
-        later = "" if query.select is not None else f"; not run yet: {missing(query.plan)}"
-        yield f"query {query.name}{into} (over {sources}{later})"
+        yield f"query {query.name}{into} (over {sources})"
         yield from _columns([(field.name, str(field.type)) for field in query.plan.fields])
     yield (
         f"ok: {show.counted(len(program.streams), 'stream')}, "
         f"{show.counted(len(program.queries), 'query', 'queries')}"
     )
+
+
+def shown(program: Program) -> Iterator[str]:
+    """What the SHOW statements of a program list: a line each, and its kind above."""
+    for statement in program.shows:
+        kinds = {
+            "stream": [f"{each.name} from {each.source}" for each in program.streams],
+            "relation": [f"{each.name} from {each.source}" for each in program.relations],
+            "query": [
+                f"{each.name} into {each.sink}" if each.sink else each.name for each in program.queries
+            ],
+            "archive": [f"{each.name} into {each.sink}" for each in program.archives],
+            "index": [f"{each.name} on {each.stream} ({each.column})" for each in program.indexes],
+        }
+        lines = kinds[statement.kind]
+        yield f"{' '.join(statement.text.split()).rstrip(';')}: {len(lines)}"
+        yield from (f"  {line}" for line in lines)
 
 
 def _columns(columns: Sequence[tuple[str, str]]) -> Iterator[str]:

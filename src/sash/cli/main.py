@@ -237,8 +237,11 @@ def _run(text: str, base_dir: Path, options: RunOptions, *, quiet: bool) -> None
         quiet=quiet,
         prints_results=calls.prints_results(program),
     )
+    for line in described.shown(program):
+        typer.echo(line)
     with view:
-        attend(lambda stop: calls.run(program, base_dir, options, view, stop), view)
+        summary = attend(lambda stop: calls.run(program, base_dir, options, view, stop), view)
+    calls.print_answers(program, summary)
 
 
 def _introduce_demo(text: str, commands: tuple[str, ...]) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sash.lang.algebra import Field, OutputKind, SortKey
 from sash.operators.bag import Bag
-from sash.operators.delta import NEVER, Delta, Ints, Signs, concat, empty_delta
+from sash.operators.delta import ALWAYS, NEVER, Delta, Ints, Signs, concat, empty_delta
 from sash.operators.net import net
 from sash.operators.operator import Moment, Operator, State
 from sash.operators.order import sort_order, value_order
@@ -159,6 +159,25 @@ def by_instant(ts: Ints) -> Iterator[tuple[int, slice]]:
     starts = np.flatnonzero(np.concatenate([[True], ts[1:] != ts[:-1]])) if len(ts) else np.zeros(0, np.int64)
     for start, stop in zip(starts, np.concatenate([starts[1:], [len(ts)]]), strict=True):
         yield int(ts[start]), slice(int(start), int(stop))
+
+
+class Once(Relations):
+    """A one-time query: the relation as it is when somebody asks. It gives no changes."""
+
+    def _begin(self, moment: Moment) -> int | None:
+        """A query over relations alone needs no stream to begin."""
+        return super()._begin(moment) if self._streams else ALWAYS
+
+    def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
+        changes = net(self._ripe(inputs[0], moment))
+        values = self._bag.know(changes)
+        np.add.at(self._bag.count, values, changes.signs())
+        self._bag.forget(values)
+        return empty_delta(self.fields)
+
+    def answer(self) -> tuple[pa.Array, ...]:
+        """The columns of the answer."""
+        return self._bag.columns(self._rows())
 
 
 class Sliding(Relations):

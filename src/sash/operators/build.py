@@ -4,7 +4,9 @@ An edge between operators has three properties, which decide how the operator ab
 
 - `is_ordered`: rows leave in the order in which they came (WKS): a FIFO queue will do;
 - `is_foreseen`: rows say when they leave, so a buffer must find those that are due;
-- `is_negative`: negative tuples come, so rows must be found by their values.
+- `is_negative`: negative tuples come, so rows must be found by their values;
+- `is_internal`: in a query with windows of both kinds, the rows of an INTERNAL one. A join lets them go
+  without their results; whatever else they come to, they stay.
 
 The negative tuple approach (NT) makes everything explicit right above the windows. DIRECT and UPA differ in
 the buffer for rows that leave in another order than they came: a list that is scanned, or a calendar queue.
@@ -23,13 +25,14 @@ from sash.lang.algebra import Equality, Field, Node, OutputKind, WindowKind, Win
 from sash.lang.types import Type
 from sash.lang.values import Named, Scalar
 from sash.operators.announce import Announcer
-from sash.operators.answers import ChangeLog, Limited, Restored, Sequenced, Snapshots
+from sash.operators.answers import ChangeLog, Limited, Once, Restored, Sequenced, Snapshots
 from sash.operators.anti_join import AntiJoin
 from sash.operators.dataflow import Dataflow, Place, Vertex
 from sash.operators.delta_star import DeltaStar
 from sash.operators.group import Grouping
 from sash.operators.identify import ROW, Identify
 from sash.operators.join import JoinInput, WindowJoin
+from sash.operators.lasting import Lasting
 from sash.operators.lookup_join import LookupJoin
 from sash.operators.multiplicities import Counted, Multiplicities
 from sash.operators.operator import Operator, arrow_types
@@ -67,6 +70,7 @@ class Edge:
     is_ordered: bool = False
     is_foreseen: bool = False
     is_negative: bool = False
+    is_internal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ class Level:
     step: int
     slide: int | None
     streams: tuple[str, ...]
+    is_mixed: bool = False
 
 
 def build(plan: RunPlan) -> Dataflow:
@@ -85,6 +90,8 @@ def build(plan: RunPlan) -> Dataflow:
     builder = _Builder(plan)
     for query in plan.continuous:
         builder.add(query)
+    for query in plan.one_time:
+        builder.add(query, is_once=True)
     return builder.flow
 
 
@@ -98,11 +105,11 @@ class _Builder:
         self._made: dict[object, tuple[int, ...]] = {}
         self._places: dict[Node, Place] = {}
 
-    def add(self, query: ContinuousQuery) -> None:
+    def add(self, query: ContinuousQuery, *, is_once: bool = False) -> None:
         level = _level(query.physical.logical, query.choices.strategy, query.unit)
         self._places = self.flow.places[query.name] = {}
         first = len(self.flow.vertices)
-        vertex = self._answer(query.physical, level).vertex
+        vertex = (self._once if is_once else self._answer)(query.physical, level).vertex
         self.flow.outputs[query.name] = vertex
         made = {number for place in self._places.values() for number in place.made}
         rest = (number for number in range(first, len(self.flow.vertices)) if number not in made)
@@ -138,7 +145,7 @@ class _Builder:
             buffer = _buffer(edge, strategy)
             operator = Announcer(edge.fields, buffer, may_be_negative=edge.is_negative)
             vertex = self._vertex(operator, [edge])
-            self._known[key] = Edge(vertex, edge.fields, is_negative=True)
+            self._known[key] = Edge(vertex, edge.fields, is_negative=True, is_internal=edge.is_internal)
         return self._known[key]
 
     def _source(self, name: str, fields: Sequence[Field], **properties: bool) -> Edge:
@@ -150,15 +157,15 @@ class _Builder:
 
     # ------------------------------------------------------------------ answers
 
+    def _once(self, node: Exec, level: Level) -> Edge:
+        below, order, limit = _limited(node.inputs[0])
+        edge = self._announced(self._relation(below, level), level.strategy)
+        return self._end(Once(edge.fields, level.streams, level.step, order, limit), edge)
+
     def _answer(self, node: Exec, level: Level) -> Edge:
         output = node.logical
         assert isinstance(output, algebra.Output)
-        below = node.inputs[0]
-        order: tuple[algebra.SortKey, ...] = ()
-        limit = None
-        if isinstance(below.logical, algebra.Limit):
-            order, limit = below.logical.order, below.logical.count
-            below = below.inputs[0]
+        below, order, limit = _limited(node.inputs[0])
         if output.kind is OutputKind.WSTREAM:
             assert output.window is not None
             elements = self._elements(below, level)
@@ -212,8 +219,14 @@ class _Builder:
 
     # ------------------------------------------------------------------ relations
 
-    def _relation(self, node: Exec, level: Level, *, defer: bool = False) -> Edge:
-        """The edge that leaves a node; `defer`: an NT window leaves its announcements to the node above."""
+    def _relation(
+        self, node: Exec, level: Level, *, defer: bool = False, keeps_internal: bool = False
+    ) -> Edge:
+        """The edge that leaves a node.
+
+        `defer`: an NT window leaves its announcements to the node above. `keeps_internal`: that node knows
+        what to do with rows of INTERNAL windows.
+        """
         key = (canonical(node.logical), level, defer, _algorithms(node))
         if key not in self._known:
             first = len(self.flow.vertices)
@@ -224,23 +237,25 @@ class _Builder:
         edge = self._known[key]
         self._places[node.logical] = Place(edge.vertex, self._made[key])
         # Who shares it may call the columns otherwise; they stand in the same places.
-        return replace(edge, fields=node.logical.fields)
+        edge = replace(edge, fields=node.logical.fields)
+        return self._lasting(edge) if edge.is_internal and not keeps_internal else edge
 
     def _build(self, node: Exec, level: Level, defer: bool) -> Edge:
         logical = node.logical
         match logical:
             case algebra.Window():
                 edge = self._window(self._stream(node.inputs[0], level), logical.spec, level)
+                edge = replace(edge, is_internal=level.is_mixed and logical.spec.is_internal)
                 if level.strategy is Strategy.NT and not defer:
                     edge = self._announced(edge, level.strategy)
                 return edge
             case algebra.Relation():
                 return self._relation_rows(logical, level)
             case algebra.Select():
-                edge = self._relation(node.inputs[0], level, defer=defer)
+                edge = self._relation(node.inputs[0], level, defer=defer, keeps_internal=True)
                 return self._same(Selection(edge.fields, logical.predicate), edge)
             case algebra.Project():
-                edge = self._relation(node.inputs[0], level, defer=defer)
+                edge = self._relation(node.inputs[0], level, defer=defer, keeps_internal=True)
                 return self._same(Projection(edge.fields, logical.outputs), edge)
             case algebra.Union():
                 inputs = [self._relation(below, level) for below in node.inputs]
@@ -262,6 +277,10 @@ class _Builder:
             case algebra.RelationJoin():
                 return self._relation_join(node, logical, level)
         raise InternalError(f"no operator for {type(logical).__name__}")
+
+    def _lasting(self, edge: Edge) -> Edge:
+        """Rows of an INTERNAL window stay: they never leave, neither as foreseen nor before."""
+        return Edge(self._vertex(Lasting(edge.fields), [edge]), edge.fields)
 
     def _explicit(self, operator: Operator, *inputs: Edge) -> Edge:
         return Edge(self._vertex(operator, inputs), operator.fields, is_negative=True)
@@ -368,14 +387,23 @@ class _Builder:
     def _join(self, node: JoinExec, logical: algebra.Join, level: Level) -> Edge:
         is_eager = node.algorithm is not JoinAlgorithm.LAZY
         below = replace(level, step=level.unit) if is_eager and level.slide is not None else level
-        edges = [self._relation(child, below) for child in node.inputs]
-        inputs = [JoinInput(e.fields, _buffer(e, level.strategy), e.is_ordered, e.is_negative) for e in edges]
+        edges = [self._relation(child, below, keeps_internal=True) for child in node.inputs]
+        inputs = [
+            JoinInput(e.fields, _buffer(e, level.strategy), e.is_ordered, e.is_negative, e.is_internal)
+            for e in edges
+        ]
         every = 0
         if node.algorithm is JoinAlgorithm.EAGER_LAZY_EXPIRATION:
             lengths = [w.spec.range for w in windows_of(logical) if w.spec.range is not None]
             every = min(lengths, default=0) // LAZY_SHARE
         join = WindowJoin(inputs, logical.equalities, logical.residual, expire_every=every)
-        edge = self._put(join, *edges)
+        edge = Edge(
+            self._vertex(join, edges),
+            join.fields,
+            False,
+            any(each.is_foreseen for each in edges if not each.is_internal),
+            any(each.is_negative for each in edges if not each.is_internal),
+        )
         if below.step != level.step:
             edge = self._same(Resample(edge.fields, level.step), edge)
         return edge
@@ -435,7 +463,7 @@ class _Builder:
         relation = logical.relation
         if relation.is_retroactive and not relation.is_static:
             return self._retroactive(node, logical, level)
-        left = self._relation(node.inputs[0], level, defer=True)
+        left = self._relation(node.inputs[0], level, defer=True, keeps_internal=True)
         right = self._relation_rows(relation, level)
         lookup = LookupJoin(
             left.fields,
@@ -490,7 +518,8 @@ def _level(node: Node, strategy: Strategy, unit: int) -> Level:
     is_restoring = isinstance(node, algebra.Output) and node.kind in _RESTORING
     streams = tuple(dict.fromkeys(stream_name(window.input) for window in windows_of(node)))
     step = unit if slide is None or is_restoring else slide
-    return Level(strategy, unit, step, slide, streams)
+    kinds = {window.spec.is_internal for window in windows_of(node)}
+    return Level(strategy, unit, step, slide, streams, is_mixed=len(kinds) > 1)
 
 
 def _buffer(edge: Edge, strategy: Strategy) -> Expirations:
@@ -500,6 +529,13 @@ def _buffer(edge: Edge, strategy: Strategy) -> Expirations:
     if edge.is_ordered and not edge.is_negative:
         return Fifo()
     return ScanList() if strategy is Strategy.DIRECT else CalendarQueue()
+
+
+def _limited(node: Exec) -> tuple[Exec, tuple[algebra.SortKey, ...], int | None]:
+    """What is ordered and limited, in which order, and to how many rows."""
+    if isinstance(node.logical, algebra.Limit):
+        return node.inputs[0], node.logical.order, node.logical.count
+    return node, (), None
 
 
 def _algorithms(node: Exec) -> tuple[JoinAlgorithm, ...]:

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from sash.lang.algebra import Equality, Field
 from sash.lang.values import Scalar
-from sash.operators.delta import Delta, Ints, as_table, concat, empty_delta, one_array
+from sash.operators.delta import NEVER, Delta, Ints, as_table, concat, empty_delta, one_array
 from sash.operators.evaluate import ARROW_TYPES, evaluate, evaluate_mask
 from sash.operators.held import HeldRows, delta_of
 from sash.operators.operator import Moment, Operator, State, arrow_types
@@ -52,20 +52,26 @@ class JoinInput:
     """How an input is kept.
 
     `is_ordered`: its rows leave in the order in which they came (WKS). `may_be_negative`: some go early.
+    `is_internal`: its rows take no results with them when they leave (002, section 3.3.2).
     """
 
     fields: tuple[Field, ...]
     buffer: Expirations
     is_ordered: bool = False
     may_be_negative: bool = False
+    is_internal: bool = False
 
 
 @dataclass(slots=True)
 class _Combinations:
-    """Rows that are joined so far: slots by input, and the life that they have in common."""
+    """Rows that are joined so far: slots by input, and the life that they have in common, up to `until`.
+
+    A result leaves with the first of its rows that are in external windows: at `end`, and `exp` is foreseen.
+    """
 
     slots: dict[int, Ints]
     begin: Ints
+    until: Ints
     exp: Ints
     end: Ints
 
@@ -74,7 +80,8 @@ class _Combinations:
 
     def take(self, chosen: Ints | slice) -> _Combinations:
         picked = {i: slots[chosen] for i, slots in self.slots.items()}
-        return _Combinations(picked, self.begin[chosen], self.exp[chosen], self.end[chosen])
+        times = (self.begin[chosen], self.until[chosen], self.exp[chosen], self.end[chosen])
+        return _Combinations(picked, *times)
 
 
 class Side:
@@ -83,6 +90,7 @@ class Side:
     def __init__(self, given: JoinInput, keys: Sequence[tuple[Scalar, ...]]) -> None:
         self.fields = given.fields
         self.is_ordered = given.is_ordered and not given.may_be_negative
+        self.is_internal = given.is_internal
         names = [field.name for field in given.fields]
         self._names = tuple(names)
         # Expressions that are not columns are computed once and kept beside the row.
@@ -172,6 +180,8 @@ class WindowJoin(Operator):
         for i, slots in enumerate(entered):
             given.extend(self._results(i, slots, ALL, OLDER, is_new=True))
         for i, slots in enumerate(withdrawn):
+            if self._sides[i].is_internal:
+                continue
             older = slots[self._sides[i].held.rows.born[slots] < self._batch]
             given.extend(self._results(i, older, OLDER_AND_STAYING, OLDER, is_new=False))
         for side, slots in zip(self._sides, withdrawn, strict=True):
@@ -193,7 +203,7 @@ class WindowJoin(Operator):
         """
         rows = self._sides[start].held.rows
         slots = slots[rows.start[slots] < rows.end[slots]]
-        found = _Combinations({start: slots}, rows.start[slots], rows.exp[slots], rows.end[slots])
+        found = _Combinations({start: slots}, rows.start[slots], rows.end[slots], *self._ends(start, slots))
         modes = [before if i < start else after for i in range(len(self._sides))]
         for combined in self._extend(found, self._steps[start], modes):
             yield from self._changes(combined, is_new)
@@ -244,15 +254,34 @@ class WindowJoin(Operator):
                     index = self._index(step)
                     arrays = (index.heads, index.following, *times)
                     seen = (mode, self._batch, side.is_ordered)
-                    return probe_chains(asked, part.begin, part.end, *arrays, *seen, origin, slots)
+                    return probe_chains(asked, part.begin, part.until, *arrays, *seen, origin, slots)
                 keyed = bool(step.links)
                 owner = self._index(step).owner if keyed else _NONE
                 rest = (mode, self._batch, origin, slots)
-                return probe_all(asked, part.begin, part.end, live, owner, keyed, *times, *rest)
+                return probe_all(asked, part.begin, part.until, live, owner, keyed, *times, *rest)
 
             origin, slots = collect(probe, 2 * len(part))
             if len(origin):
-                yield _joined(part.take(origin), step.input, slots, rows.start, rows.exp, rows.end)
+                yield self._joined(part.take(origin), step.input, slots)
+
+    def _ends(self, position: int, slots: Ints) -> tuple[Ints, Ints]:
+        """When results leave because of rows of an input: as foreseen, and really."""
+        if self._sides[position].is_internal:
+            never = np.full(len(slots), NEVER, dtype=np.int64)
+            return never, never
+        rows = self._sides[position].held.rows
+        return rows.exp[slots], rows.end[slots]
+
+    def _joined(self, found: _Combinations, position: int, slots: Ints) -> _Combinations:
+        rows = self._sides[position].held.rows
+        exp, end = self._ends(position, slots)
+        return _Combinations(
+            {**found.slots, position: slots},
+            np.maximum(found.begin, rows.start[slots]),
+            np.minimum(found.until, rows.end[slots]),
+            np.minimum(found.exp, exp),
+            np.minimum(found.end, end),
+        )
 
     def _parts(self, count: int, is_chained: bool, live: int) -> Iterator[tuple[int, int]]:
         size = count if is_chained else max(1, _MOST // max(1, live))
@@ -305,14 +334,3 @@ class WindowJoin(Operator):
     @property
     def state_bytes(self) -> int:
         return sum(side.nbytes for side in self._sides)
-
-
-def _joined(
-    found: _Combinations, position: int, slots: Ints, start: Ints, exp: Ints, end: Ints
-) -> _Combinations:
-    return _Combinations(
-        {**found.slots, position: slots},
-        np.maximum(found.begin, start[slots]),
-        np.minimum(found.exp, exp[slots]),
-        np.minimum(found.end, end[slots]),
-    )

@@ -78,11 +78,15 @@ class ContinuousQuery:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan(PeriodicPlan):
-    """Everything that a run needs to know. `streams` has the feeds of relations, too."""
+    """Everything that a run needs to know. `streams` has the feeds of relations, too.
+
+    One-time queries are kept up like standing ones and read when the run ends.
+    """
 
     continuous: tuple[ContinuousQuery, ...] = ()
     scans: tuple[Scan, ...] = ()
     relations: tuple[RelationDefinition, ...] = ()
+    one_time: tuple[ContinuousQuery, ...] = ()
 
     def scans_of(self, stream: str) -> tuple[Scan, ...]:
         return tuple(scan for scan in self.scans if scan.stream == stream)
@@ -104,14 +108,21 @@ def plan_run(program: Program) -> RunPlan:
     continuous = tuple(
         _continuous(query, program, statistics) for query in program.queries if not is_periodic(query)
     )
-    used = {name for query in continuous for name in (*query.streams, *query.relations)}
+    one_time = tuple(
+        _continuous(
+            QueryDefinition(f"answer {number}", "", query.plan, place=query.place), program, statistics
+        )
+        for number, query in enumerate(program.one_time, start=1)
+    )
+    operators = (*continuous, *one_time)
+    used = {name for query in operators for name in (*query.streams, *query.relations)}
     used.update(query.select.stream for query in periodic if query.select is not None)
     relations = tuple(relation for relation in program.relations if relation.name in used)
     streams = [stream for stream in program.streams if stream.name in used]
     streams.extend(feed_of(relation) for relation in relations if not relation.is_static)
     base = plan_periodic(streams, periodic)
-    scans = tuple(_scans(continuous, relations))
-    return RunPlan(base.streams, base.synopses, base.queries, continuous, scans, relations)
+    scans = tuple(_scans(operators, relations))
+    return RunPlan(base.streams, base.synopses, base.queries, continuous, scans, relations, one_time)
 
 
 def _continuous(query: QueryDefinition, program: Program, statistics: Statistics) -> ContinuousQuery:

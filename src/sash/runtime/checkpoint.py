@@ -313,7 +313,7 @@ def fingerprint(plan: RunPlan) -> str:
         (s.name, s.panes, [(m.kind, m.argument and m.argument.sql) for m in s.measures])
         for s in plan.synopses
     ]
-    continuous = [(q.name, q.definition.sink, q.plan, q.choices) for q in plan.continuous]
+    continuous = [(q.name, q.definition.sink, q.plan, q.choices) for q in (*plan.continuous, *plan.one_time)]
     relations = [(r.name, r.schema, r.key, r.source, r.options) for r in plan.relations]
     whole = (streams, queries, synopses, continuous, relations)
     return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]

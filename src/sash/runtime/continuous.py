@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.lang.algebra import OutputKind
+from sash.operators.answers import Once
 from sash.operators.build import build
 from sash.operators.delta import ALWAYS, ARROW_TYPES, NEVER, Delta, Ints, concat
 from sash.operators.held import delta_of
@@ -42,9 +43,11 @@ class ContinuousPlane:
         self._waiting: dict[str, list[Delta]] = {scan.name: [] for scan in plan.scans}
         self._relations: dict[str, Delta] = {}
 
+        self._one_time = plan.one_time
+
     @property
     def is_idle(self) -> bool:
-        return not self._queries
+        return not self.flow.outputs
 
     def load_relations(self, relations: Mapping[str, Sequence[pa.Array]]) -> None:
         """The rows of static relations, which are there from the start."""
@@ -72,7 +75,7 @@ class ContinuousPlane:
                 sources[name] = _slice(delta, last[name], stop)
                 last[name] = stop
             for name, changes in self.flow.advance(sources, Moment(end, first)).items():
-                if len(changes):
+                if len(changes) and name in self._queries:
                     yield name, self._table(name, changes)
 
     def _ready(self, scan: str, through: int) -> Delta:
@@ -94,6 +97,16 @@ class ContinuousPlane:
             columns.append(pa.array(["+", "-"]).take(is_minus))
         columns.extend(changes.columns)
         return pa.Table.from_arrays(columns, schema=schema)
+
+    def once(self) -> dict[str, pa.Table]:
+        """The answers of one-time queries, over the windows as they are."""
+        answers = {}
+        for query in self._one_time:
+            operator = self.flow.vertices[self.flow.outputs[query.name]].operator
+            assert isinstance(operator, Once)
+            schema = pa.schema([(field.name, ARROW_TYPES[field.type]) for field in query.plan.fields])
+            answers[query.name] = pa.Table.from_arrays(operator.answer(), schema=schema)
+        return answers
 
     # ------------------------------------------------------------------ state
 

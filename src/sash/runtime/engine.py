@@ -302,6 +302,7 @@ class Engine:
             self._aside.directory,
             self._plane.measured(self._answered),
             self._plane.rates(),
+            self._plane.continuous.once(),
         )
         self.options.monitor.finished(summary)
         return summary

@@ -96,7 +96,7 @@ class Feeder:
                 ended.append(name)
         self._ended.update(ended)
         self._finished = len(self._ended) == len(self._sources)
-        if not chunks and not ended:
+        if not chunks and not ended and not self._finished:
             return None
         entry = Entry(self.number, tuple(chunks), dict(self._positions), tuple(ended), self._finished)
         self.number += 1

@@ -88,6 +88,9 @@ class QueryPlane:
     def clock(self) -> int | None:
         """The last instant about which everything is known; None before there is one."""
         states = self.streams
+        if not states:
+            # Relations alone know no time; what they hold holds at any instant.
+            return 0
         if all(state.ended for state in states.values()):
             return max((s.newest for s in states.values() if s.newest is not None), default=None)
         instants = []

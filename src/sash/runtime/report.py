@@ -58,7 +58,7 @@ class Summary:
 
     `answered` counts the result rows per query, `seconds` is the time on the wall, `aside` is the folder in
     which late and rejected rows are kept. `measured` has, per query, what came of the operators of its plan;
-    `rates` the rows per second of event time of each stream.
+    `rates` the rows per second of event time of each stream; `once` the answers of one-time queries.
     """
 
     batches: int
@@ -70,6 +70,7 @@ class Summary:
     aside: Path | None = None
     measured: Mapping[str, Mapping[Node, Measured]] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=dict)
+    once: Mapping[str, pa.Table] = field(default_factory=dict)
 
 
 class Monitor(Protocol):

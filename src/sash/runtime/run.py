@@ -28,9 +28,11 @@ def run_program(
     stop: threading.Event | None = None,
 ) -> Summary:
     """Run the standing queries of a program until all input has ended or `stop` is set."""
-    if not program.queries:
+    if not program.queries and not program.one_time:
         raise UserError(
-            "there is no query to run", hint="add a CREATE QUERY … INTO … AS SELECT …;", id="no-query"
+            "there is no query to run",
+            hint="add a CREATE QUERY … INTO … AS SELECT …; or a SELECT",
+            id="no-query",
         )
     if runtime not in RUNTIMES:
         raise UserError(
@@ -61,11 +63,8 @@ def run_program(
 def _refuse_what_cannot_run(program: Program) -> None:
     """Statements that are understood and that a run would otherwise pass over in silence."""
     for construct, found in (
-        ("a one-time query", program.one_time),
-        ("SHOW", program.shows),
         ("CREATE ARCHIVE", program.archives),
         ("CREATE INDEX", program.indexes),
-        ("RETAIN", [stream for stream in program.streams if stream.retain is not None]),
     ):
         if found:
             raise NotYet(

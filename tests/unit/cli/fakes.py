@@ -35,6 +35,8 @@ def make_program(*queries: QueryDefinition, streams: tuple[StreamDefinition, ...
         streams=streams if streams is not None else (make_stream(),),
         relations=(),
         queries=queries or (make_query(),),
+        shows=(),
+        one_time=(),
     )
 
 

@@ -34,6 +34,7 @@ from tests.unit.operators.aggregates.kit import (
     plain,
     rows_of,
     run,
+    top,
 )
 
 from sash.errors import DataError, InternalError, NotYet
@@ -275,6 +276,15 @@ def test_what_is_not_finite_means_what_it_means_in_duckdb(values: list[float]) -
 def test_top_is_json_as_in_result_files(type_: Type, values: list[Any], text: str) -> None:
     operator = grouping([], type_, [call(F.TOP, type_, parameter=10)])
     assert log_of(operator, [(1, 1, (value,)) for value in values], [type_])[-1] == (1, 1, (text,))
+
+
+def test_top_goes_on_after_the_greatest_integer() -> None:
+    """Wherever it stands in a node, also at its end, the less frequent values come after it."""
+    for often in range(1, 70):
+        values = [*range(often), 2**63 - 1] * 2 + list(range(1000, 1040))
+        operator = grouping([], Type.BIGINT, [call(F.TOP, Type.BIGINT, parameter=500)])
+        log = log_of(operator, [(1, 1, (value,)) for value in values], [Type.BIGINT])
+        assert log[-1] == (1, 1, (top(values, 500),))
 
 
 def test_the_place_of_a_quantile_is_counted_in_decimals() -> None:

@@ -58,10 +58,10 @@ def test_a_periodic_query_shows_what_its_synopsis_holds(tmp_path):
 
 
 def test_the_cost_is_told_again_with_the_measured_rates(tmp_path):
-    declared = (
-        "CREATE STREAM f (t BIGINT, a STRING) TIMESTAMP BY t FROM 'csv:f.csv' WITH (rate = 1, distinct_a = 2);"
-        "CREATE STREAM g (t BIGINT, a STRING) TIMESTAMP BY t FROM 'csv:g.csv' WITH (rate = 900, distinct_a = 2);"
-        "CREATE STREAM h (t BIGINT, a STRING) TIMESTAMP BY t FROM 'csv:h.csv' WITH (rate = 1, distinct_a = 900);"
+    declared = "".join(
+        f"CREATE STREAM {name} (t BIGINT, a STRING) TIMESTAMP BY t FROM 'csv:{name}.csv' "
+        f"WITH (rate = {rate});"
+        for name, rate in (("f", 1), ("g", 900), ("h", 1))
     )
     (tmp_path / "f.csv").write_text("t,a\n" + "1,x\n" * 400 + "2,y\n")
     (tmp_path / "g.csv").write_text("t,a\n1,x\n90,y\n")

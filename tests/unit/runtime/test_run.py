@@ -15,10 +15,7 @@ QUERY = "CREATE QUERY q INTO 'jsonl:q.jsonl' AS SELECT a FROM s [RANGE 2 SEC SLI
 @pytest.mark.parametrize(
     ("construct", "text"),
     [
-        ("a one-time query", STREAM.format(more="") + QUERY + "SELECT a FROM s [RANGE 2 SEC];"),
-        ("SHOW", STREAM.format(more="") + QUERY + "SHOW QUERIES;"),
         ("CREATE INDEX", STREAM.format(more="") + QUERY + "CREATE INDEX i ON s (a) USING RING;"),
-        ("RETAIN", STREAM.format(more="RETAIN 1 HOUR") + QUERY),
     ],
 )
 def test_what_no_runtime_executes_is_refused_by_name(tmp_path, construct, text):
@@ -39,3 +36,24 @@ def test_an_unknown_runtime_is_refused_with_those_that_exist(tmp_path):
     with pytest.raises(UserError, match="unknown runtime 'flink'") as caught:
         run_program(bind_program(STREAM.format(more="") + QUERY), base_dir=tmp_path, runtime="flink")
     assert caught.value.expected == "one of: spark, inline"
+
+
+def test_a_one_time_query_is_answered_over_the_windows_at_the_end(tmp_path):
+    """
+    [RANGE 2 SEC] at 5 holds the rows of 4 and 5
+    """
+    (tmp_path / "s.csv").write_text("t,a\n1,1\n4,4\n5,5\n5,7\n")
+    text = (
+        STREAM.format(more="")
+        + "SELECT a FROM s [RANGE 2 SEC] ORDER BY a DESC LIMIT 2; SELECT COUNT(*) AS n FROM s;"
+    )
+    summary = run_program(bind_program(text), base_dir=tmp_path, runtime="inline")
+    answers = [table.to_pydict() for table in summary.once.values()]
+    assert answers == [{"a": [7, 5]}, {"n": [4]}]
+
+
+def test_a_one_time_query_over_a_relation_alone_needs_no_stream(tmp_path):
+    (tmp_path / "r.csv").write_text("k,v\n1,x\n2,y\n")
+    text = "CREATE RELATION r (k INT, v STRING) KEY (k) FROM 'csv:r.csv'; SELECT v FROM r WHERE k > 1;"
+    summary = run_program(bind_program(text), base_dir=tmp_path, runtime="inline")
+    assert [table.to_pydict() for table in summary.once.values()] == [{"v": ["y"]}]

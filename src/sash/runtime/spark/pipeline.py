@@ -74,7 +74,7 @@ class _Pipeline:
         self._tasks = spark.sparkContext.defaultParallelism
         self._engine = engine
         # Tasks know nothing of queries, and hundreds of them would have to travel with every batch.
-        self._task_plan = replace(engine.plan, queries=(), continuous=())
+        self._task_plan = replace(engine.plan, queries=(), continuous=(), one_time=())
         self._feed = feed
         self._offsets = offsets
         self._entry: Entry | None = None
