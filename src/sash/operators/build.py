@@ -381,6 +381,7 @@ class _Builder:
             places,
             logical.fields,
             arrow_types(explicit.fields),
+            fifo=_comes_in_order(logical.input, edge),
         )
         return self._explicit(grouping, explicit)
 
@@ -536,6 +537,12 @@ def _limited(node: Exec) -> tuple[Exec, tuple[algebra.SortKey, ...], int | None]
     if isinstance(node.logical, algebra.Limit):
         return node.inputs[0], node.logical.order, node.logical.count
     return node, (), None
+
+
+def _comes_in_order(node: Node, edge: Edge) -> bool:
+    """Whether rows come, and then leave, in one order: a union gives them side by side."""
+    has_union = any(isinstance(below, algebra.Union) for below in _until_windows(node))
+    return edge.is_ordered and edge.is_foreseen and not edge.is_negative and not has_union
 
 
 def _algorithms(node: Exec) -> tuple[JoinAlgorithm, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sash.state.fingerprints import Keys, Words, mix_a
+from sash.state.fingerprints import Keys, Words, mix_a, mix_b
 from sash.state.jit import kernel
 
 Ints = npt.NDArray[np.int64]
@@ -21,7 +21,7 @@ _SMALLEST = 64
 
 @kernel
 def _home(first: np.uint64, second: np.uint64, mask: int) -> np.int64:
-    return np.int64(mix_a(first ^ (second << np.uint64(1))) & np.uint64(mask))
+    return np.int64(mix_a(first ^ mix_b(second)) & np.uint64(mask))
 
 
 @kernel

@@ -34,7 +34,7 @@ from sash.state.countedtree import (
 from sash.state.fingerprints import Bytes, fingerprint, string_buffers
 from sash.state.jit import kernel
 from sash.state.keytable import KeyTable, grown
-from sash.state.rowstore import _Strings
+from sash.state.rowstore import Strings
 
 Ints = npt.NDArray[np.int64]
 _LIMIT = 1 << 62
@@ -167,7 +167,7 @@ class Lexicon:
     def __init__(self) -> None:
         self._keys = KeyTable()
         capacity = self._keys.capacity
-        self._strings = _Strings(pa.string(), capacity)
+        self._strings = Strings(pa.string(), capacity)
         self._known = np.zeros(capacity, dtype=np.bool_)
         self._uses = np.zeros(capacity, dtype=np.int64)
         self._labels = np.zeros(capacity, dtype=np.int64)

@@ -67,7 +67,7 @@ def _pack(heap: Bytes, places: Ints, lengths: Ints, live: Bools, out: Bytes) -> 
     return tail
 
 
-class _Numbers:
+class Numbers:
     """A column of 64-bit values."""
 
     def __init__(self, type_: pa.DataType, capacity: int) -> None:
@@ -114,7 +114,7 @@ def _to_arrow(values: npt.NDArray[Any], mask: Bools | None, type_: pa.DataType) 
     return pa.array(values, type_, mask=mask)
 
 
-class _Strings:
+class Strings:
     """A column of strings in one heap."""
 
     def __init__(self, type_: pa.DataType, capacity: int) -> None:
@@ -185,7 +185,7 @@ class RowStore:
         self._life = np.zeros((_SMALLEST, 4), dtype=np.int64)
         self.live: Bools = np.zeros(_SMALLEST, dtype=np.bool_)
         self._columns = [
-            (_Strings if pa.types.is_string(type_) else _Numbers)(type_, _SMALLEST) for type_ in types
+            (Strings if pa.types.is_string(type_) else Numbers)(type_, _SMALLEST) for type_ in types
         ]
         # A ring of free slots: [first, number of them].
         self._free = np.arange(_SMALLEST, dtype=np.int64)
