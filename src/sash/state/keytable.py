@@ -198,8 +198,10 @@ def distinct(numbers: Ints) -> Ints:
     """Each number once, in order. NumPy's own takes ten times as long for integers."""
     if len(numbers) < 2:
         return numbers
-    ordered = np.sort(numbers)
-    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    ordered: Ints = np.sort(numbers)
+    first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    once: Ints = ordered[first]
+    return once
 
 
 def first_of_each(numbers: Ints) -> tuple[Ints, Ints]:
