@@ -156,7 +156,9 @@ class Relations(Answers):
 
 def by_instant(ts: Ints) -> Iterator[tuple[int, slice]]:
     """The instants of sorted timestamps and where each of them stands."""
-    starts = np.flatnonzero(np.concatenate([[True], ts[1:] != ts[:-1]])) if len(ts) else np.zeros(0, np.int64)
+    if not len(ts):
+        return
+    starts = np.flatnonzero(np.concatenate([[True], ts[1:] != ts[:-1]]))
     for start, stop in zip(starts, np.concatenate([starts[1:], [len(ts)]]), strict=True):
         yield int(ts[start]), slice(int(start), int(stop))
 
