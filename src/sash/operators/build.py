@@ -272,6 +272,8 @@ class _Builder:
             case algebra.Join():
                 assert isinstance(node, JoinExec)
                 return self._join(node, logical, level)
+            case algebra.Limit():
+                return self._limit(node, logical, level)
             case algebra.SemiJoin():
                 return self._semi_join(node, logical, level)
             case algebra.RelationJoin():
@@ -408,6 +410,14 @@ class _Builder:
         if below.step != level.step:
             edge = self._same(Resample(edge.fields, level.step), edge)
         return edge
+
+    def _limit(self, node: Exec, logical: algebra.Limit, level: Level) -> Edge:
+        """The first rows of a sub-query; its order alone means nothing to who reads it."""
+        edge = self._relation(node.inputs[0], level)
+        if logical.count is None:
+            return edge
+        limited = Limited(edge.fields, level.streams, level.step, logical.order, logical.count)
+        return self._explicit(limited, self._announced(edge, level.strategy))
 
     def _semi_join(self, node: Exec, logical: algebra.SemiJoin, level: Level) -> Edge:
         left, right = (self._relation(below, level) for below in node.inputs)

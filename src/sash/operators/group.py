@@ -147,6 +147,9 @@ class Grouping(Operator):
             self._numbers.release(gone)
 
     def snapshot(self) -> State:
+        if not self._is_shown:
+            # Nothing has been processed yet.
+            return {}
         numbers = np.flatnonzero(self._slots >= 0) if self._key_count else np.zeros(1, dtype=np.int64)
         rows = np.full(self._numbers.capacity, -1, dtype=np.int64)
         rows[numbers] = np.arange(len(numbers))

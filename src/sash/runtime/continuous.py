@@ -113,18 +113,24 @@ class ContinuousPlane:
     def snapshot(self) -> State:
         state = prefixed("flow", self.flow.snapshot())
         for name, deltas in self._waiting.items():
-            delta = concat(deltas, self._fields[name])
-            columns = {f"c{i}": column for i, column in enumerate(delta.columns)}
-            state[f"waiting.{name}"] = pa.table({"ts": delta.ts, "exp": delta.exp, **columns})
+            state[f"waiting.{name}"] = _table_of(concat(deltas, self._fields[name]))
+        # Relations pass into the dataflow when time begins.
+        for name, delta in self._relations.items():
+            state[f"given.{name}"] = _table_of(delta)
         return state
 
     def restore(self, state: State) -> None:
         """Go on from a saved state, which has the relations in it."""
-        self._relations = {}
+        self._relations = {name: delta_of(table) for name, table in part("given", state).items()}
         self.flow.restore(part("flow", state))
         for name, table in part("waiting", state).items():
             delta = delta_of(table)
             self._waiting[name] = [delta] if len(delta) else []
+
+
+def _table_of(delta: Delta) -> pa.Table:
+    columns = {f"c{i}": column for i, column in enumerate(delta.columns)}
+    return pa.table({"ts": delta.ts, "exp": delta.exp, **columns})
 
 
 def _slice(delta: Delta, start: int, stop: int) -> Delta:

@@ -91,9 +91,16 @@ class QueryPlane:
         if not states:
             # Relations alone know no time; what they hold holds at any instant.
             return 0
+        # Time ends with the streams, not with the feed of a relation that goes on after them.
+        given = [state for name, state in states.items() if name not in self._feeds]
+        end = max((state.newest for state in given if state.newest is not None), default=None)
         if all(state.ended for state in states.values()):
-            return max((s.newest for s in states.values() if s.newest is not None), default=None)
+            return end
         instants = []
+        if all(state.ended for state in given):
+            if end is None:
+                return None
+            instants.append(end)
         for stream in self.plan.streams:
             state = states[stream.name]
             if state.ended:
