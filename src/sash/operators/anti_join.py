@@ -190,10 +190,12 @@ class AntiJoin(Operator):
         return Delta(ts, rows.exp[slots], rows.gather(slots), sign if (sign < 0).any() else None)
 
     def _clean_up(self, withdrawn: Ints, touched: Ints, through: int) -> None:
+        # Rows that were taken back must not be found again as due.
+        self._held.forget(withdrawn)
         due = self._held.due(through)
-        emptied = self._chains.unlink(np.concatenate([withdrawn, due]))
-        self._held.remove(withdrawn, is_due=False)
-        self._held.remove(due, is_due=True)
+        gone = np.concatenate([withdrawn, due])
+        emptied = self._chains.unlink(gone)
+        self._held.remove(gone, is_due=True)
         candidates = distinct(np.concatenate([emptied, touched]))
         unused = (self._chains.heads[candidates] < 0) & (self._matches[candidates] == 0)
         self._chains.keys.release(candidates[unused])

@@ -84,12 +84,17 @@ class HeldRows:
         """Slots of rows that leave as foreseen by `through`; they must be removed then."""
         return self._buffer.due(through)
 
+    def forget(self, slots: Ints) -> None:
+        """Rows that leave before their time will not be due."""
+        if len(slots):
+            self._buffer.remove(slots)
+
     def remove(self, slots: Ints, *, is_due: bool) -> None:
-        """Let rows go: those that `due` gave, or others."""
+        """Let rows go: those that `due` gave or that were forgotten, or others."""
         if not len(slots):
             return
         if not is_due:
-            self._buffer.remove(slots)
+            self.forget(slots)
         if self._by_row is not None:
             self._by_row.remove(slots)
         self.rows.free(slots)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sash.errors import InternalError
 from sash.state.fingerprints import Bools, Bytes, null_mask, numbers_of, string_buffers
 from sash.state.jit import kernel
 from sash.state.keytable import grown
@@ -246,6 +247,8 @@ class RowStore:
         """Give slots back, each once."""
         if not len(slots):
             return
+        if not self.live[slots].all():
+            raise InternalError("a row that is not there is given back")
         self.live[slots] = False
         for column in self._columns:
             column.free(slots)
