@@ -10,21 +10,18 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from sash.lang import Program, bind_program
-from sash.plan.periodic import select_of
 from sash.runtime.report import BatchReport, StreamCounts, Summary
 from sash.runtime.run import run_program
-from sash.synopses.refresh import answer_schema
-from sash.testing.answers import read_answers
-from sash.testing.oracle import Row, expected, received
+from sash.testing.answers import read_answers, received, schema_of_answers
+from sash.testing.oracle import expected_changes, stream_names
+from sash.testing.rows import Answers
 from sash.testing.streams import MadeStream
-
-Answers = dict[tuple[int, str], Counter[Row]]
 
 
 class StopAfter:
@@ -60,10 +57,9 @@ class Outcome:
     def answers(self, query: str) -> Answers:
         """The answers of a query as its sink holds them, per (instant, op)."""
         definition = next(q for q in self.program.queries if q.name == query)
-        stream = next(s for s in self.program.streams if s.name == select_of(definition).stream)
-        schema = answer_schema(select_of(definition), stream)
+        schema = schema_of_answers(self.program, definition.plan)
         table = read_answers(definition.sink, schema, self.directory)
-        return received(select_of(definition), stream, [table])
+        return received(self.program, definition.plan, table)
 
     def output(self, query: str) -> list[str]:
         """The lines of a text sink, those of one instant sorted: what two equal runs have in common."""
@@ -97,6 +93,10 @@ class Scenario:
         return "".join(stream.declaration for stream in self.streams) + "".join(self.queries)
 
     @property
+    def program(self) -> Program:
+        return _bound(self.text)
+
+    @property
     def rows(self) -> int:
         return sum(len(stream.rows) for stream in self.streams)
 
@@ -117,7 +117,7 @@ class Scenario:
         directory.mkdir(parents=True)
         for stream in self.streams:
             stream.write(directory)
-        program = bind_program(self.text)
+        program = self.program
         checkpoint = None if interruptions is None else directory / "checkpoint"
         starts = 0
         for batches in (*(interruptions or ()), None):
@@ -142,26 +142,15 @@ class Scenario:
 
     def expected(self) -> dict[str, Answers]:
         """The answers of every query, recomputed from the definition."""
-        program = bind_program(self.text)
-        definitions = {stream.name: stream for stream in program.streams}
+        program = self.program
         arrived = {stream.name: stream.arrived() for stream in self.streams}
-        used = {select_of(query).stream for query in program.queries}
-        newest = [
-            max(kept.ts) for name in used if (kept := arrived[name].in_time(definitions[name].slack)).ts
-        ]
-        end = max(newest, default=0)
-        return {
-            query.name: expected(
-                select_of(query), definitions[select_of(query).stream], arrived[select_of(query).stream], end
-            )
-            for query in program.queries
-        }
+        return {query.name: expected_changes(program, query, arrived) for query in program.queries}
 
     def counts(self) -> dict[str, StreamCounts]:
         """How many rows of each stream that a query reads are accepted, late and rejected."""
-        program = bind_program(self.text)
+        program = self.program
         slacks = {stream.name: stream.slack for stream in program.streams}
-        used = {select_of(query).stream for query in program.queries}
+        used = {name for query in program.queries for name in stream_names(query.plan)}
         counts = {}
         for stream in self.streams:
             if stream.name in used:
@@ -194,6 +183,11 @@ class Scenario:
             assert len(rejected) == count.rejected
             places = [(row["source"], row["row"]) for row in (*late, *rejected)]
             assert len(set(places)) == len(places), "a row lies aside twice"
+
+
+@lru_cache(maxsize=4)
+def _bound(text: str) -> Program:
+    return bind_program(text)
 
 
 def _difference(name: str, text: str, given: Answers, right: Answers) -> str:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sash.lang.intervals import write as write_interval
-from sash.testing.oracle import Arrived
+from sash.testing.arrivals import Arrived
 
 SECOND = 1_000_000
 EPOCH = datetime.datetime(1970, 1, 1)
