@@ -6,7 +6,8 @@ tuple goes, the window slides), with `relational`, and compares consecutive answ
 sub-query under a window become a stream of their own, ordered by instant and, within one, by their values
 (see `rows`). It shares nothing with the operators but the bound query.
 
-    first    the least accepted timestamp of the streams of the level; before it there is no answer
+    first    the least accepted timestamp of the streams of the level, of which a sub-query under a window is
+             one; before it there is no answer
     end      the greatest accepted timestamp of all streams that the program's queries read
     unit     that of integer time, if all streams of the query have the same; else a microsecond. The clock
              stands at multiples of it, so what happens between two of them is seen at the next
@@ -73,6 +74,11 @@ def end_of(program: Program, streams: Mapping[str, Arrived]) -> int | None:
 
 def stream_names(node: Node) -> set[str]:
     return {below.name for below in node.walk() if isinstance(below, algebra.Stream)}
+
+
+def source_names(node: Node) -> set[str]:
+    """The streams and relations that a plan reads."""
+    return {b.name for b in node.walk() if isinstance(b, algebra.Stream | algebra.Relation)}
 
 
 def unit_of(program: Program, plan: Node) -> int | None:
@@ -184,7 +190,7 @@ class _Evaluation:
         for window in windows:
             if not is_stream_of_tuples(window.input) and window.input not in self._derived:
                 self._derive(window.input)
-        first = self._first(node)
+        first = self._first(windows)
         if first is None:
             return []
         slide = _time_slide(node)
@@ -197,15 +203,19 @@ class _Evaluation:
         )
         return list(zip(asked, bags, strict=True))
 
-    def _first(self, node: Node) -> int | None:
-        starts = [min(self._ts(name)) for name in stream_names(node) if self._ts(name)]
+    def _first(self, windows: Sequence[Window]) -> int | None:
+        starts = [ts for window in windows for ts in self._ts(self._source(window))]
         return _up(min(starts), self._unit) if starts else None
+
+    def _source(self, window: Window) -> str:
+        """The table of the tuples under a window."""
+        return self._derived.get(window.input) or next(iter(stream_names(window.input)))
 
     def _candidates(self, node: Node, windows: Sequence[Window]) -> Iterator[int]:
         """Every instant at which a window or a relation of the level can change."""
         for window in windows:
             spec = window.spec
-            name = self._derived.get(window.input) or next(iter(stream_names(window.input)))
+            name = self._source(window)
             lengths = [spec.offset]
             if spec.kind is WindowKind.RANGE:
                 assert spec.range is not None
