@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from sash.lang import Program
 from sash.lang.algebra import Output, OutputKind
-from sash.testing.oracle import ARROW_TYPES, unit_of
+from sash.testing.arrivals import ARROW_TYPES
+from sash.testing.oracle import unit_of
 from sash.testing.rows import Answers, normal_row
 
 _INFINITIES = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}

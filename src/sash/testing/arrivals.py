@@ -10,8 +10,17 @@ import pyarrow as pa
 
 from sash.errors import InternalError
 from sash.lang.bound import RelationDefinition, StreamDefinition
+from sash.lang.types import Type
 from sash.testing.relational import FOREVER, relation_table, stream_table
 from sash.testing.rows import Row
+
+ARROW_TYPES = {
+    Type.BIGINT: pa.int64(),
+    Type.DOUBLE: pa.float64(),
+    Type.STRING: pa.string(),
+    Type.BOOLEAN: pa.bool_(),
+    Type.TIMESTAMP: pa.timestamp("us"),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,24 +25,54 @@ import pyarrow as pa
 from sash.errors import InternalError
 from sash.lang import Program, algebra
 from sash.lang.algebra import Node, OutputKind, Window, WindowKind
-from sash.lang.bound import QueryDefinition, StreamDefinition
+from sash.lang.bound import QueryDefinition
 from sash.lang.growth import level_nodes
-from sash.lang.types import Type
-from sash.testing.arrivals import Arrived, tuples_of, versions_of
+from sash.testing.arrivals import ARROW_TYPES, Arrived, tuples_of, versions_of
 from sash.testing.relational import answers_at, is_stream_of_tuples, stream_table
 from sash.testing.rows import Answers, Bag, sorted_rows
 
 # The relation of a level: its bags at ascending instants, between which it does not change.
 Timeline = list[tuple[int, Bag]]
 
-ARROW_TYPES = {
-    Type.BIGINT: pa.int64(),
-    Type.DOUBLE: pa.float64(),
-    Type.STRING: pa.string(),
-    Type.BOOLEAN: pa.bool_(),
-    Type.TIMESTAMP: pa.timestamp("us"),
-}
 _RESTORE = (OutputKind.ISTREAM_RESTORE, OutputKind.RSTREAM_RESTORE)
+
+
+class Oracle:
+    """The answers of a program.
+
+    `streams` and `relations` are the rows of each as they arrived, late ones included. `end` is the last
+    instant; left out, it is where the input ends.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        streams: Mapping[str, Arrived],
+        relations: Mapping[str, Arrived] | None = None,
+        end: int | None = None,
+    ) -> None:
+        self._program = program
+        self._tables: dict[str, pa.Table] = {}
+        newest: list[int] = []
+        used = {name for query in program.queries for name in source_names(query.plan)}
+        for stream in program.streams:
+            if stream.name in used and stream.name in streams:
+                accepted = streams[stream.name].in_time(stream.slack)
+                self._tables[stream.name] = tuples_of(stream, accepted)
+                newest += accepted.ts
+        for relation in program.relations:
+            if relation.name in used and relation.name in (relations or {}):
+                self._tables[relation.name] = versions_of(relation, (relations or {})[relation.name])
+        self._end = max(newest, default=None) if end is None else end
+
+    def changes(self, query: QueryDefinition) -> Answers:
+        """What the sink of a query must receive, per (instant, op)."""
+        if self._end is None:
+            return {}
+        plan = query.plan
+        tables = {name: self._tables[name] for name in source_names(plan)}
+        evaluation = _Evaluation(tables, unit_of(self._program, plan) or 1, self._end)
+        return evaluation.output(plan.input, plan.kind, plan.window)
 
 
 def expected_changes(
@@ -52,24 +82,8 @@ def expected_changes(
     relations: Mapping[str, Arrived] | None = None,
     end: int | None = None,
 ) -> Answers:
-    """What the sink of a query must receive, per (instant, op).
-
-    `streams` and `relations` are the rows of each as they arrived, late ones included. `end` is the last
-    instant; left out, it is where the input of the program ends.
-    """
-    last = end_of(program, streams) if end is None else end
-    if last is None:
-        return {}
-    evaluation = _Evaluation(program, query.plan, streams, relations or {}, last)
-    return evaluation.output(query.plan.input, query.plan.kind, query.plan.window)
-
-
-def end_of(program: Program, streams: Mapping[str, Arrived]) -> int | None:
-    """The greatest timestamp of all streams that any query reads; None if there is none."""
-    names = {name for query in program.queries for name in stream_names(query.plan)}
-    definitions = {stream.name: stream for stream in program.streams}
-    accepted = [streams[name].in_time(definitions[name].slack) for name in names]
-    return max((ts for stream in accepted for ts in stream.ts), default=None)
+    """The answers of one query of a program (see `Oracle`)."""
+    return Oracle(program, streams, relations, end).changes(query)
 
 
 def stream_names(node: Node) -> set[str]:
@@ -91,26 +105,11 @@ def unit_of(program: Program, plan: Node) -> int | None:
 class _Evaluation:
     """The answers of one query. `tables` are the leaves of its plan, and `derived` sub-queries as streams."""
 
-    def __init__(
-        self,
-        program: Program,
-        plan: Node,
-        streams: Mapping[str, Arrived],
-        relations: Mapping[str, Arrived],
-        end: int,
-    ) -> None:
+    def __init__(self, tables: dict[str, pa.Table], unit: int, end: int) -> None:
+        self._tables = tables
+        self._unit = unit
         self._end = end
-        self._unit = unit_of(program, plan) or 1
-        self._tables: dict[str, pa.Table] = {}
         self._derived: dict[Node, str] = {}
-        definitions: dict[str, StreamDefinition] = {stream.name: stream for stream in program.streams}
-        for name in stream_names(plan):
-            accepted = streams[name].in_time(definitions[name].slack)
-            self._tables[name] = tuples_of(definitions[name], accepted)
-        used = {node.name for node in plan.walk() if isinstance(node, algebra.Relation)}
-        for relation in program.relations:
-            if relation.name in used:
-                self._tables[relation.name] = versions_of(relation, relations[relation.name])
 
     # ------------------------------------------------------------- outputs
 

@@ -33,6 +33,7 @@ from sash.testing.definitions import aggregate_sql
 from sash.testing.rows import Bag, normal_row
 
 _connection = duckdb.connect(":memory:", config={"threads": 1})
+_registered: dict[str, pa.Table] = {}
 FOREVER = 2**62
 
 
@@ -92,7 +93,10 @@ def answers_at(
     if not instants:
         return answers
     for name, table in tables.items():
-        _connection.register(name, table)
+        # Registering costs as much as a small query.
+        if _registered.get(name) is not table:
+            _connection.register(name, table)
+            _registered[name] = table
     numbered = {"·i": pa.array(range(len(instants)), pa.int64()), "·at": pa.array(instants, pa.int64())}
     _connection.register("·instants", pa.table(numbered))
     writer = _Writer(unit, derived or {})

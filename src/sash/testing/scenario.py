@@ -19,7 +19,8 @@ from sash.lang import Program, bind_program
 from sash.runtime.report import BatchReport, StreamCounts, Summary
 from sash.runtime.run import run_program
 from sash.testing.answers import read_answers, received, schema_of_answers
-from sash.testing.oracle import expected_changes, stream_names
+from sash.testing.oracle import Oracle, stream_names
+from sash.testing.relations import MadeRelation
 from sash.testing.rows import Answers
 from sash.testing.streams import MadeStream
 
@@ -82,15 +83,20 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Streams and the CREATE QUERY statements over them."""
+    """Streams, the CREATE QUERY statements over them, and relations that those may read, too."""
 
     streams: tuple[MadeStream, ...]
     queries: tuple[str, ...]
+    relations: tuple[MadeRelation, ...] = ()
 
     @property
     def text(self) -> str:
         """The whole program."""
-        return "".join(stream.declaration for stream in self.streams) + "".join(self.queries)
+        return "".join((*(source.declaration for source in self.sources), *self.queries))
+
+    @property
+    def sources(self) -> tuple[MadeStream | MadeRelation, ...]:
+        return (*self.streams, *self.relations)
 
     @property
     def program(self) -> Program:
@@ -115,8 +121,8 @@ class Scenario:
         batches, started again, stopped after the next number of them, and so on, then left to end.
         """
         directory.mkdir(parents=True)
-        for stream in self.streams:
-            stream.write(directory)
+        for source in self.sources:
+            source.write(directory)
         program = self.program
         checkpoint = None if interruptions is None else directory / "checkpoint"
         starts = 0
@@ -143,8 +149,10 @@ class Scenario:
     def expected(self) -> dict[str, Answers]:
         """The answers of every query, recomputed from the definition."""
         program = self.program
-        arrived = {stream.name: stream.arrived() for stream in self.streams}
-        return {query.name: expected_changes(program, query, arrived) for query in program.queries}
+        streams = {stream.name: stream.arrived() for stream in self.streams}
+        relations = {relation.name: relation.arrived() for relation in self.relations}
+        oracle = Oracle(program, streams, relations)
+        return {query.name: oracle.changes(query) for query in program.queries}
 
     def counts(self) -> dict[str, StreamCounts]:
         """How many rows of each stream that a query reads are accepted, late and rejected."""

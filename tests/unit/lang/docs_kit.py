@@ -23,7 +23,7 @@ from sash.lang.algebra import Output
 from sash.lang.bound import RelationDefinition, StreamDefinition
 from sash.lang.types import Type
 from sash.testing.answers import is_change_log
-from sash.testing.oracle import ARROW_TYPES
+from sash.testing.arrivals import ARROW_TYPES
 from sash.testing.rows import Answers, Bag, Row
 
 TEXT = (Path(__file__).parents[3] / "docs" / "cql.md").read_text(encoding="utf-8")

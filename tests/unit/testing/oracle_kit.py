@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from sash.lang import bind_program
 from sash.lang.bound import RelationDefinition, StreamDefinition
-from sash.testing.arrivals import Arrived
-from sash.testing.oracle import ARROW_TYPES, expected_changes, unit_of
+from sash.testing.arrivals import ARROW_TYPES, Arrived
+from sash.testing.oracle import expected_changes, unit_of
 from sash.testing.rows import sorted_rows
 
 CATALOG = """

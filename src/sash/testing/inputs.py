@@ -1,0 +1,111 @@
+"""Hypothesis strategies for the input of random programs: streams and relations that meet.
+
+Values are few, so that rows join, repeat and collide; there are NULLs, NaN, infinities and both zeros.
+Doubles are multiples of ¼. Times have ties, gaps, bursts and rows out of order within SLACK and beyond it.
+Streams of one program begin at about the same time.
+"""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from sash.testing.relations import MadeChange, MadeRelation
+from sash.testing.strategies import times
+from sash.testing.streams import Clock, MadeRow, MadeStream
+
+_WORDS = st.sampled_from(("a", "b", "a", "b", "a", None, "é", 'q"u,o', ""))
+_SMALL = st.sampled_from((0, 1, 0, 1, 2, None))
+_NUMBERS = st.sampled_from((0, 1, 2, 1, 2, 3, -1, None, 1 << 40))
+_DOUBLES = st.sampled_from((0.5, 0.0, 0.5, 1.0, 0.25, None, -0.0, float("nan"), float("inf"), float("-inf")))
+_FLAGS = st.sampled_from((True, False, None))
+_MOMENTS = st.sampled_from((0, 1_500_000, None, -1))
+_LIVES = st.sampled_from((3, 1, 5, 2, None, 0, -2, 100))
+_ROW = st.tuples(_WORDS, _SMALL, _NUMBERS, _DOUBLES, _FLAGS, _MOMENTS)
+_ORIGINS = (0, 1, -7, 1_000_003)
+# Clocks whose ticks are the same length.
+_MIXED = (Clock.SECONDS, Clock.COARSE_MILLISECONDS, Clock.COARSE_TIMESTAMP)
+
+
+@st.composite
+def clocks(draw: st.DrawFn, count: int) -> list[Clock]:
+    """One for each of so many streams: mostly the same."""
+    if count > 1 and draw(st.integers(0, 4)) == 4:
+        return [draw(st.sampled_from(_MIXED)) for _ in range(count)]
+    return [draw(st.sampled_from((Clock.SECONDS, Clock.TIMESTAMP, Clock.MILLISECONDS)))] * count
+
+
+@st.composite
+def made_streams(draw: st.DrawFn, most_streams: int, most_rows: int) -> tuple[MadeStream, ...]:
+    """One or more streams s0, s1, …."""
+    count = draw(st.integers(1, most_streams))
+    origin = draw(st.sampled_from(_ORIGINS))
+    return tuple(
+        draw(_stream(f"s{number}", most_rows, clock, origin))
+        for number, clock in enumerate(draw(clocks(count)))
+    )
+
+
+@st.composite
+def _stream(draw: st.DrawFn, name: str, most_rows: int, clock: Clock, origin: int) -> MadeStream:
+    rows = draw(st.lists(_ROW, min_size=draw(st.sampled_from((0, 6, 6, 9, 9, 9))), max_size=most_rows))
+    slack = draw(st.sampled_from((0, 0, 1, 3)))
+    start = origin + draw(st.sampled_from((0, 0, 3)))
+    ticks = draw(times(len(rows), slack, start))
+    lifetime = draw(st.sampled_from((None, None, None, 4, 9)))
+    lives = [None if lifetime is None else draw(_LIVES) for _ in rows]
+    # A lifetime counts the unit of integer time, or seconds.
+    per_tick = 1 if clock.unit is None else clock.tick // clock.size
+    made = tuple(
+        MadeRow(time, k, g, n, x, b, at, None if life is None else life * per_tick)
+        for time, (k, g, n, x, b, at), life in zip(ticks, rows, lives, strict=True)
+    )
+    return MadeStream(
+        name,
+        clock,
+        slack * clock.tick,
+        draw(st.sampled_from(("csv", "csv", "parquet"))),
+        made,
+        (len(rows) // 2,) if draw(st.integers(0, 5)) == 5 else (),
+        None if lifetime is None else lifetime * clock.tick,
+    )
+
+
+@st.composite
+def made_relations(
+    draw: st.DrawFn, streams: tuple[MadeStream, ...], most: int = 2
+) -> tuple[MadeRelation, ...]:
+    """None or more relations r0, r1, … with values that occur in the streams."""
+    return tuple(draw(_relation(f"r{number}", streams[0])) for number in range(draw(st.integers(0, most))))
+
+
+@st.composite
+def _relation(draw: st.DrawFn, name: str, stream: MadeStream) -> MadeRelation:
+    kind = draw(st.sampled_from(("static", "feed", "inserts")))
+    is_retroactive = draw(st.sampled_from((True, False)))
+    form = draw(st.sampled_from(("csv", "csv", "parquet")))
+    if kind == "static":
+        rows = draw(st.lists(st.builds(MadeChange, g=_SMALL, k=_WORDS, w=_DOUBLES), max_size=4))
+        return MadeRelation(name, tuple(rows), is_retroactive=is_retroactive, format=form)
+    known = [row.time for row in stream.rows if row.time is not None]
+    now = min(known, default=0) - 1
+    changes: list[MadeChange] = []
+    there: set[int] = set()
+    gone: set[int] = set()
+    for step in draw(st.lists(st.sampled_from((0, 1, 0, 2, 5)), max_size=6)):
+        now += step
+        g = draw(st.integers(0, 3))
+        if kind == "inserts":
+            operation = "insert"
+        elif g in there:
+            operation = draw(st.sampled_from(("update", "delete")))
+        elif g in gone and not is_retroactive:
+            # A key that was deleted does not come back.
+            continue
+        else:
+            operation = "insert"
+        (there.discard if operation == "delete" else there.add)(g)
+        (gone.add if operation == "delete" else gone.discard)(g)
+        changes.append(MadeChange(g, draw(_WORDS), draw(_DOUBLES), now, operation))
+    has_operations = kind == "feed"
+    key = ("g",) if has_operations else ()
+    return MadeRelation(name, tuple(changes), key, stream.clock, has_operations, is_retroactive, form)
