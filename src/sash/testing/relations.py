@@ -67,14 +67,18 @@ class MadeRelation:
 
     def write(self, directory: Path) -> None:
         """Write the file that the declaration names."""
-        path = directory / f"{self.name}.{self.format}"
-        if self.format == "csv":
-            lines = [",".join(self.columns)]
-            for row in self.rows:
-                lines.append(",".join(cell(self._value(row, n), kind) for n, kind in self.columns.items()))
-            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        else:
-            pq.write_table(self._table(), path)
+        for name, text in self.texts().items():
+            if self.format == "csv":
+                (directory / name).write_text(text, encoding="utf-8")
+            else:
+                pq.write_table(self._table(), directory / name)
+
+    def texts(self) -> dict[str, str]:
+        """The file by its name, as CSV whatever its format."""
+        lines = [",".join(self.columns)]
+        for row in self.rows:
+            lines.append(",".join(cell(self._value(row, n), kind) for n, kind in self.columns.items()))
+        return {f"{self.name}.{self.format}": "\n".join(lines) + "\n"}
 
     def arrived(self) -> Arrived:
         tick = 1 if self.clock is None else self.clock.tick

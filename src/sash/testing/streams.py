@@ -109,12 +109,18 @@ class MadeStream:
 
     def write(self, directory: Path) -> None:
         """Write the files that the declaration names."""
-        for number, rows in enumerate(self._pieces()):
-            path = directory / f"{self.name}.{number:03d}.{self.format}"
+        for name, rows in self._files().items():
             if self.format == "csv":
-                path.write_text(self._csv(rows), encoding="utf-8")
+                (directory / name).write_text(self._csv(rows), encoding="utf-8")
             else:
-                pq.write_table(self._table(rows), path, row_group_size=max(1, len(rows) // 2))
+                pq.write_table(self._table(rows), directory / name, row_group_size=max(1, len(rows) // 2))
+
+    def texts(self) -> dict[str, str]:
+        """The files by their names, as CSV whatever their format."""
+        return {name: self._csv(rows) for name, rows in self._files().items()}
+
+    def _files(self) -> dict[str, Sequence[MadeRow]]:
+        return {f"{self.name}.{number:03d}.{self.format}": rows for number, rows in enumerate(self._pieces())}
 
     def _pieces(self) -> list[Sequence[MadeRow]]:
         pieces: list[Sequence[MadeRow]] = []
