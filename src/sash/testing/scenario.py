@@ -15,7 +15,7 @@ from pathlib import Path
 from sash.lang import Program, bind_program
 from sash.runtime.report import StreamCounts
 from sash.testing.cases import Case
-from sash.testing.oracle import Oracle, stream_names
+from sash.testing.oracle import Oracle, source_names
 from sash.testing.relations import MadeRelation
 from sash.testing.rows import Answers
 from sash.testing.runs import Outcome, StopAfter, difference, run
@@ -90,16 +90,19 @@ class Scenario:
         return {query.name: oracle.changes(query) for query in program.queries}
 
     def counts(self) -> dict[str, StreamCounts]:
-        """How many rows of each stream that a query reads are accepted, late and rejected."""
+        """How many rows of each stream and feed that a query reads are accepted, late and rejected."""
         program = self.program
         slacks = {stream.name: stream.slack for stream in program.streams}
-        used = {name for query in program.queries for name in stream_names(query.plan)}
+        used = {name for query in program.queries for name in source_names(query.plan)}
         counts = {}
         for stream in self.streams:
             if stream.name in used:
                 arrived = stream.arrived()
                 accepted = len(arrived.in_time(slacks[stream.name]).ts)
                 counts[stream.name] = StreamCounts(accepted, len(arrived.ts) - accepted, stream.rejected)
+        for relation in self.relations:
+            if relation.name in used and relation.clock is not None:
+                counts[relation.name] = StreamCounts(len(relation.rows))
         return counts
 
     def check(self, outcome: Outcome) -> None:
@@ -114,7 +117,7 @@ class Scenario:
     def check_rows(self, outcome: Outcome) -> None:
         """Assert that every row of the input was accepted or lies in a side file, once."""
         right = self.counts()
-        assert dict(outcome.summary.streams) == right
+        assert dict(outcome.summary.streams) == right, f"rows counted in\n{self.text}"
         for stream in self.streams:
             if stream.name not in right:
                 continue
