@@ -7,6 +7,8 @@ Streams of one program begin at about the same time.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from sash.testing.relations import MadeChange, MadeRelation
@@ -27,27 +29,22 @@ _MIXED = (Clock.SECONDS, Clock.COARSE_MILLISECONDS, Clock.COARSE_TIMESTAMP)
 
 
 @st.composite
-def clocks(draw: st.DrawFn, count: int) -> list[Clock]:
-    """One for each of so many streams: mostly the same."""
-    if count > 1 and draw(st.integers(0, 4)) == 4:
-        return [draw(st.sampled_from(_MIXED)) for _ in range(count)]
-    return [draw(st.sampled_from((Clock.SECONDS, Clock.TIMESTAMP, Clock.MILLISECONDS)))] * count
-
-
-@st.composite
 def made_streams(draw: st.DrawFn, most_streams: int, most_rows: int) -> tuple[MadeStream, ...]:
-    """One or more streams s0, s1, …."""
-    count = draw(st.integers(1, most_streams))
+    """One or more streams s0, s1, …, mostly of one clock."""
     origin = draw(st.sampled_from(_ORIGINS))
-    return tuple(
-        draw(_stream(f"s{number}", most_rows, clock, origin))
-        for number, clock in enumerate(draw(clocks(count)))
-    )
+    clock = draw(st.sampled_from((Clock.SECONDS, Clock.TIMESTAMP, Clock.MILLISECONDS)))
+    is_mixed = clock is Clock.SECONDS and draw(st.integers(0, 2)) == 2
+    stream = _stream(most_rows, st.sampled_from(_MIXED) if is_mixed else st.just(clock), origin)
+    made = draw(st.lists(stream, min_size=1, max_size=most_streams))
+    return tuple(replace(one, name=f"s{number}") for number, one in enumerate(made))
 
 
 @st.composite
-def _stream(draw: st.DrawFn, name: str, most_rows: int, clock: Clock, origin: int) -> MadeStream:
-    rows = draw(st.lists(_ROW, min_size=draw(st.sampled_from((0, 6, 6, 9, 9, 9))), max_size=most_rows))
+def _stream(draw: st.DrawFn, most_rows: int, clocks: st.SearchStrategy[Clock], origin: int) -> MadeStream:
+    clock = draw(clocks)
+    # Two lists are longer on average than one, and shrink as well.
+    half = st.lists(_ROW, max_size=most_rows // 2)
+    rows = [*draw(half), *draw(half)]
     slack = draw(st.sampled_from((0, 0, 1, 3)))
     start = origin + draw(st.sampled_from((0, 0, 3)))
     ticks = draw(times(len(rows), slack, start))
@@ -60,7 +57,7 @@ def _stream(draw: st.DrawFn, name: str, most_rows: int, clock: Clock, origin: in
         for time, (k, g, n, x, b, at), life in zip(ticks, rows, lives, strict=True)
     )
     return MadeStream(
-        name,
+        "s",
         clock,
         slack * clock.tick,
         draw(st.sampled_from(("csv", "csv", "parquet"))),
@@ -75,17 +72,18 @@ def made_relations(
     draw: st.DrawFn, streams: tuple[MadeStream, ...], most: int = 2
 ) -> tuple[MadeRelation, ...]:
     """None or more relations r0, r1, … with values that occur in the streams."""
-    return tuple(draw(_relation(f"r{number}", streams[0])) for number in range(draw(st.integers(0, most))))
+    made = draw(st.lists(_relation(streams[0]), max_size=most))
+    return tuple(replace(one, name=f"r{number}") for number, one in enumerate(made))
 
 
 @st.composite
-def _relation(draw: st.DrawFn, name: str, stream: MadeStream) -> MadeRelation:
+def _relation(draw: st.DrawFn, stream: MadeStream) -> MadeRelation:
     kind = draw(st.sampled_from(("static", "feed", "inserts")))
     is_retroactive = draw(st.sampled_from((True, False)))
     form = draw(st.sampled_from(("csv", "csv", "parquet")))
     if kind == "static":
         rows = draw(st.lists(st.builds(MadeChange, g=_SMALL, k=_WORDS, w=_DOUBLES), max_size=4))
-        return MadeRelation(name, tuple(rows), is_retroactive=is_retroactive, format=form)
+        return MadeRelation("r", tuple(rows), is_retroactive=is_retroactive, format=form)
     known = [row.time for row in stream.rows if row.time is not None]
     now = min(known, default=0) - 1
     changes: list[MadeChange] = []
@@ -108,4 +106,4 @@ def _relation(draw: st.DrawFn, name: str, stream: MadeStream) -> MadeRelation:
         changes.append(MadeChange(g, draw(_WORDS), draw(_DOUBLES), now, operation))
     has_operations = kind == "feed"
     key = ("g",) if has_operations else ()
-    return MadeRelation(name, tuple(changes), key, stream.clock, has_operations, is_retroactive, form)
+    return MadeRelation("r", tuple(changes), key, stream.clock, has_operations, is_retroactive, form)

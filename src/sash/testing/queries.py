@@ -46,7 +46,7 @@ class Select:
 
 
 class QueryMaker:
-    """Makes the queries of one program. Aliases are unique within a query."""
+    """Makes one query. Aliases are unique within it."""
 
     def __init__(
         self, draw: st.DrawFn, streams: Sequence[MadeStream], relations: Sequence[MadeRelation]
@@ -60,15 +60,12 @@ class QueryMaker:
 
     # ---------------------------------------------------------------- queries
 
-    def query(self, name: str, sinks: Sequence[str]) -> str:
-        """A CREATE QUERY whose answers go into a file called after it."""
-        self._aliases, self._grows = 0, False
+    def query(self) -> str:
+        """What stands after AS in CREATE QUERY."""
         body = self._output()
-        sink = self._pick(sinks)
-        ending = "" if sink == "parquet" else f".{sink}"
         options = self._pick(_OPTIONS)
         allow = "\n  ALLOW UNBOUNDED STATE" if self._grows else ""
-        return f"CREATE QUERY {name} INTO '{sink}:{name}{ending}' AS\n  {body}{options}{allow};\n"
+        return f"{body}{options}{allow}"
 
     def _output(self) -> str:
         form = self._pick(("operator",) * 8 + ("wstream", "added up"))
