@@ -12,7 +12,6 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from sash.testing.relations import MadeChange, MadeRelation
-from sash.testing.strategies import times
 from sash.testing.streams import Clock, MadeRow, MadeStream
 
 _WORDS = st.sampled_from(("a", "b", "a", "b", "a", None, "é", 'q"u,o', ""))
@@ -22,7 +21,12 @@ _DOUBLES = st.sampled_from((0.5, 0.0, 0.5, 1.0, 0.25, None, -0.0, float("nan"), 
 _FLAGS = st.sampled_from((True, False, None))
 _MOMENTS = st.sampled_from((0, 1_500_000, None, -1))
 _LIVES = st.sampled_from((3, 1, 5, 2, None, 0, -2, 100))
-_ROW = st.tuples(_WORDS, _SMALL, _NUMBERS, _DOUBLES, _FLAGS, _MOMENTS)
+# How far time goes on before a row, in ticks, and how far the row itself is back: within SLACK or beyond.
+_SPEEDS = ((1, 0, 0, 2), (1, 0, 2, 3, 7), (1, 0, 5, 19))
+_BACK = st.sampled_from(("", "", "", "", "a tick", "slack", "slack", "late", "very late"))
+_ROW = st.tuples(
+    st.integers(0, 4), _BACK, _LIVES, st.tuples(_WORDS, _SMALL, _NUMBERS, _DOUBLES, _FLAGS, _MOMENTS)
+)
 _ORIGINS = (0, 1, -7, 1_000_003)
 # Clocks whose ticks are the same length.
 _MIXED = (Clock.SECONDS, Clock.COARSE_MILLISECONDS, Clock.COARSE_TIMESTAMP)
@@ -42,27 +46,32 @@ def made_streams(draw: st.DrawFn, most_streams: int, most_rows: int) -> tuple[Ma
 @st.composite
 def _stream(draw: st.DrawFn, most_rows: int, clocks: st.SearchStrategy[Clock], origin: int) -> MadeStream:
     clock = draw(clocks)
-    # Two lists are longer on average than one, and shrink as well.
-    half = st.lists(_ROW, max_size=most_rows // 2)
-    rows = [*draw(half), *draw(half)]
     slack = draw(st.sampled_from((0, 0, 1, 3)))
-    start = origin + draw(st.sampled_from((0, 0, 3)))
-    ticks = draw(times(len(rows), slack, start))
     lifetime = draw(st.sampled_from((None, None, None, 4, 9)))
-    lives = [None if lifetime is None else draw(_LIVES) for _ in rows]
     # A lifetime counts the unit of integer time, or seconds.
     per_tick = 1 if clock.unit is None else clock.tick // clock.size
-    made = tuple(
-        MadeRow(time, k, g, n, x, b, at, None if life is None else life * per_tick)
-        for time, (k, g, n, x, b, at), life in zip(ticks, rows, lives, strict=True)
-    )
+    speed = draw(st.sampled_from(_SPEEDS))
+    is_in_order = draw(st.booleans())
+    now = origin + draw(st.sampled_from((0, 0, 3)))
+    made: list[MadeRow] = []
+    # Two lists are longer on average than one. All of a row is drawn together, so that it can be left out.
+    half = st.lists(_ROW, max_size=most_rows // 2)
+    for step, delay, life, (k, g, n, x, b, at) in (*draw(half), *draw(half)):
+        now += speed[step % len(speed)] if made else 0
+        back = (
+            0
+            if is_in_order
+            else {"a tick": 1, "slack": slack, "late": slack + 1, "very late": 11}.get(delay, 0)
+        )
+        lives = None if lifetime is None or life is None else life * per_tick
+        made.append(MadeRow(now - back, k, g, n, x, b, at, lives))
     return MadeStream(
         "s",
         clock,
         slack * clock.tick,
         draw(st.sampled_from(("csv", "csv", "parquet"))),
-        made,
-        (len(rows) // 2,) if draw(st.integers(0, 5)) == 5 else (),
+        tuple(made),
+        (len(made) // 2,) if draw(st.integers(0, 5)) == 5 else (),
         None if lifetime is None else lifetime * clock.tick,
     )
 

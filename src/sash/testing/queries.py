@@ -109,7 +109,7 @@ class QueryMaker:
     def _arm(self, at: Level, types: Sequence[Type]) -> str:
         """The other side of a set operation: rows of the given types."""
         relations = self._settled(at)
-        if relations and self._flag(4):
+        if self._flag(4) and relations:
             source = self._relation(self._pick(relations))
         else:
             source = self._stream(at)
@@ -176,7 +176,7 @@ class QueryMaker:
         negated = not at.keeps_results and self._flag(2)
         word = "NOT " if negated else ""
         relations = self._settled(at)
-        source = self._relation(self._pick(relations)) if relations and self._flag(4) else self._stream(at)
+        source = self._relation(self._pick(relations)) if self._flag(4) and relations else self._stream(at)
         conditions = [expressions.condition(self._draw, source.columns)] if self._flag(4) else []
         if self._flag(2):
             pair = self._equal(outer, source.columns)
@@ -213,7 +213,7 @@ class QueryMaker:
             else:
                 text += f", {source.text}"
                 conditions += joining
-        if self._relations and self._flag(3) and not any(source.is_strict for source in sources):
+        if self._flag(3) and self._relations and not any(source.is_strict for source in sources):
             text = self._with_relations(at, text, sources, conditions)
         return sources, text, conditions
 
