@@ -1,16 +1,16 @@
 """Random programs for as long as one likes, against the oracle; every wrong answer becomes a case to keep.
 
 An example is a program with its input and a way to run it. Examples come in rounds, each with a seed of its
-own; Hypothesis makes the first failure of a round small, and the next round goes on. Whatever a run raises is
-a failure, too.
+own; Hypothesis and `reduce` make the first failure of a round small, and the next round goes on. Whatever a
+run raises is a failure, too, but only the first of its kind is kept.
 """
 
 from __future__ import annotations
 
 import hashlib
 import sys
-import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,26 +19,9 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
 
 from sash.testing.programs import programs
-from sash.testing.scenario import Scenario
+from sash.testing.reduce import Example, failure_of, kind_of, reduced
 
 ROUND = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A scenario and how to run it; `interruptions` None is a run without a checkpoint."""
-
-    scenario: Scenario
-    batch_rows: int
-    interruptions: tuple[int, ...] | None = None
-
-    def check(self) -> None:
-        """Assert that the run gives the answers of the oracle."""
-        with tempfile.TemporaryDirectory() as directory:
-            outcome = self.scenario.run(
-                Path(directory) / "run", batch_rows=self.batch_rows, interruptions=self.interruptions
-            )
-            self.scenario.check(outcome)
 
 
 @st.composite
@@ -59,6 +42,8 @@ class Soak:
     clock: Callable[[], float] = time.monotonic
     count: int = 0
     failures: list[Path] = field(default_factory=list)
+    repeated: Counter[str] = field(default_factory=Counter)
+    _kinds: set[str] = field(default_factory=set)
 
     def run(self, minutes: float, first_seed: int) -> None:
         start = self.clock()
@@ -66,11 +51,14 @@ class Soak:
         number = first_seed
         while self.clock() < end:
             self._round(number, end)
-            number += 1
             rate = self.count / max(self.clock() - start, 1e-9)
             left = max(0, round(end - self.clock()))
-            counts = f"{self.count} examples, {rate:.1f} a second, {len(self.failures)} failures"
-            self.say(f"{counts}, seed {number - 1}, {left // 60}:{left % 60:02d} left")
+            failed = f"{len(self.failures)} failures and {self.repeated.total()} like them"
+            self.say(
+                f"{self.count} examples, {rate:.1f} a second, {failed}, seed {number}, "
+                f"{left // 60}:{left % 60:02d} left"
+            )
+            number += 1
 
     def _round(self, number: int, end: float) -> None:
         failing: list[tuple[Example, Exception]] = []
@@ -90,12 +78,16 @@ class Soak:
             if not failing and self.clock() > end:
                 return
             self.count += 1
-            try:
-                example.check()
-            except Exception as error:
-                # Hypothesis ends with the smallest example that fails.
+            error = failure_of(example)
+            if error is None:
+                return
+            kind = kind_of(error)
+            if kind in self._kinds:
+                self.repeated[kind] += 1
+            # While it is made smaller an example must not turn into another failure.
+            elif not failing or kind_of(failing[-1][1]) == kind:
                 failing.append((example, error))
-                raise
+                raise error
 
         try:
             one_round()
@@ -105,9 +97,21 @@ class Soak:
             self.failures.append(self._keep(*failing[-1], number))
 
     def _keep(self, example: Example, error: Exception, number: int) -> Path:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        note = f"Found by make soak, seed {number}: {reason}"
-        case = example.scenario.case(note, batch_rows=example.batch_rows, interruptions=example.interruptions)
+        kind = kind_of(error)
+        if not isinstance(error, AssertionError):
+            self._kinds.add(kind)
+
+        def fails_alike(other: Example) -> bool:
+            found = failure_of(other)
+            return found is not None and kind_of(found) == kind
+
+        small = reduced(example, fails_alike)
+        reason = f"{kind}: {(str(failure_of(small) or error).splitlines() or [''])[0]}"
+        case = small.scenario.case(
+            f"Found by make soak, seed {number}: {reason}",
+            batch_rows=small.batch_rows,
+            interruptions=small.interruptions,
+        )
         digest = hashlib.sha256(repr((case.text, sorted(case.inputs.items()))).encode()).hexdigest()
         path = self.directory / f"soak_{digest[:10]}.case"
         case.write(path)

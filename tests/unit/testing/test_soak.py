@@ -9,8 +9,9 @@ from sash.plan.choices import choices_of
 from sash.plan.cost import Statistics
 from sash.plan.optimize import optimize
 from sash.testing.cases import Case
+from sash.testing.reduce import Example
 from sash.testing.scenario import Scenario
-from sash.testing.soak import Example, Soak, examples
+from sash.testing.soak import Soak, examples
 from sash.testing.streams import Clock, MadeRow, MadeStream
 
 QUERY = "CREATE QUERY q INTO 'jsonl:q.jsonl' AS SELECT n FROM s [ROWS 2];\n"
@@ -45,8 +46,9 @@ def test_a_failure_is_kept_as_its_smallest_case(tmp_path):
     case = Case.read(path)
     assert list(case.inputs.values()) == ["t,k,g,n,x,b,at\n0,,,7,,,\n"]
     assert case.answers == {"q": ("0 + [7]",)}
-    assert (case.batch_rows, case.interruptions) == (2, (1,))
-    assert case.note == "Found by make soak, seed 0: a seven"
+    # How it ran makes no difference, so the simplest way is kept.
+    assert (case.batch_rows, case.interruptions) == (2, None)
+    assert case.note == "Found by make soak, seed 0: wrong answer: a seven"
     assert any(str(path) in line for line in lines)
 
 
