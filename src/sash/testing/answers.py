@@ -1,4 +1,4 @@
-"""Answers read back from where a sink put them, with the types that they had.
+"""Answers read back from where a sink put them, with the types that they had, in the form of the oracle's.
 
 Each format is read by code that is not ours (json, Arrow), so a sink that writes nonsense is found out.
 """
@@ -6,13 +6,49 @@ Each format is read by code that is not ours (json, Arrow), so a sink that write
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from sash.lang import Program
+from sash.lang.algebra import Output, OutputKind
+from sash.testing.arrivals import ARROW_TYPES
+from sash.testing.oracle import unit_of
+from sash.testing.rows import Answers, normal_row
+
 _INFINITIES = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
+
+
+def is_change_log(plan: Output) -> bool:
+    """Whether answers have an op: the change log of a view, also of one that Wstream makes."""
+    return plan.kind in (OutputKind.VIEW, OutputKind.WSTREAM)
+
+
+def schema_of_answers(program: Program, plan: Output) -> pa.Schema:
+    """What a sink is given. The time is an integer if it is one, in one unit, in all streams of the query."""
+    fields = [("ts", pa.int64() if unit_of(program, plan) else pa.timestamp("us", tz="UTC"))]
+    if is_change_log(plan):
+        fields.append(("op", pa.string()))
+    fields += [(field.name, ARROW_TYPES[field.type]) for field in plan.fields]
+    return pa.schema(fields)
+
+
+def received(program: Program, plan: Output, table: pa.Table) -> Answers:
+    """A table of answers in the form of the oracle's; checks that instants come in order."""
+    answers: Answers = {}
+    last = None
+    unit = unit_of(program, plan)
+    ops = table.column("op").to_pylist() if is_change_log(plan) else [""] * table.num_rows
+    columns = [table.column(name).to_pylist() for name in plan.names]
+    instants = table.column("ts").cast(pa.int64()).to_pylist()
+    for instant, op, *values in zip(instants, ops, *columns, strict=True):
+        assert last is None or instant >= last, "answers must come in order of instant"
+        last = instant
+        answers.setdefault((instant * (unit or 1), op), Counter())[normal_row(tuple(values))] += 1
+    return answers
 
 
 def read_answers(sink: str, schema: pa.Schema, base_dir: Path) -> pa.Table:

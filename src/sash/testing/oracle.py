@@ -1,134 +1,312 @@
-"""The oracle: answers recomputed from the definition, instant by instant, by an engine that is not ours.
+"""The oracle: what a query must answer, recomputed from the definition by an engine that is not ours.
 
-For every boundary it takes the rows whose timestamps lie in the window, asks DuckDB the relational
-query, and compares consecutive answers as bags. It shares nothing with the operators but the bound
-query, and it is as slow as it sounds.
+A level of a query is what is evaluated together: everything above its topmost windows. The oracle answers
+each level at every instant at which anything could have changed (a tuple or a change of a relation comes, a
+tuple goes, the window slides), with `relational`, and compares consecutive answers as bags. The answers of a
+sub-query under a window become a stream of their own, ordered by instant and, within one, by their values
+(see `rows`). It shares nothing with the operators but the bound query.
+
+    first    the least accepted timestamp of the streams of the level, of which a sub-query under a window is
+             one; before it there is no answer
+    end      the greatest accepted timestamp of all streams that the program's queries read
+    unit     that of integer time, if all streams of the query have the same; else a microsecond. The clock
+             stands at multiples of it, so what happens between two of them is seen at the next
 """
 
 from __future__ import annotations
 
-import math
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-import duckdb
-import numpy as np
 import pyarrow as pa
 
-from sash.lang.bound import BoundSelect, OutputOperator, StreamDefinition
+from sash.errors import InternalError
+from sash.lang import Program, algebra
+from sash.lang.algebra import Node, OutputKind, Window, WindowKind
+from sash.lang.bound import QueryDefinition
+from sash.lang.growth import level_nodes
+from sash.testing.arrivals import ARROW_TYPES, Arrived, tuples_of, versions_of
+from sash.testing.relational import answers_at, is_stream_of_tuples, stream_table
+from sash.testing.rows import Answers, Bag, sorted_rows
 
-Row = tuple[object, ...]
+# The relation of a level: its bags at ascending instants, between which it does not change.
+Timeline = list[tuple[int, Bag]]
 
-_connection = duckdb.connect(":memory:", config={"threads": 1})
-
-
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """A stream as it arrived: timestamps in microseconds and the columns of its schema."""
-
-    ts: Sequence[int]
-    table: pa.Table
-
-    def in_time(self, slack: int) -> Arrived:
-        """Without the rows that are later than `slack` allows."""
-        kept, newest = [], -math.inf
-        for position, ts in enumerate(self.ts):
-            if ts >= newest - slack:
-                kept.append(position)
-                newest = max(newest, ts)
-        return Arrived([self.ts[i] for i in kept], self.table.take(pa.array(kept, pa.int64())))
+_RESTORE = (OutputKind.ISTREAM_RESTORE, OutputKind.RSTREAM_RESTORE)
 
 
-def relation_at(select: BoundSelect, arrived: Arrived, instant: int) -> Counter[Row]:
-    """The answer Q(instant), a bag, for an instant that is a boundary."""
-    if not any(ts <= instant for ts in arrived.ts):
-        return Counter()
-    ts = np.array(arrived.ts)
-    live = pa.array((ts > instant - select.window.range) & (ts <= instant))
-    _connection.register("w", arrived.table.filter(live))
-    return Counter(_normal(row) for row in _connection.execute(_sql(select)).fetchall())
+class Oracle:
+    """The answers of a program.
 
-
-def _sql(select: BoundSelect) -> str:
-    keys = [f"{key.sql} AS k{i}" for i, key in enumerate(select.keys)]
-    aggregates = [
-        f"{call.function.value}({'*' if call.argument is None else call.argument.sql}) AS a{i}"
-        for i, call in enumerate(select.aggregates)
-    ]
-    where = f" WHERE {select.where.sql}" if select.where is not None else ""
-    grouping = f" GROUP BY {', '.join(k.sql for k in select.keys)}" if select.is_grouped and keys else ""
-    inner = f"SELECT {', '.join(keys + aggregates)} FROM w{where}{grouping}"
-    having = f" WHERE {select.having.sql}" if select.having is not None else ""
-    distinct = "DISTINCT " if select.distinct else ""
-    outputs = ", ".join(output.scalar.sql for output in select.outputs)
-    return f"SELECT {distinct}{outputs} FROM ({inner}){having}"
-
-
-def _normal(row: Row) -> Row:
-    """Values that compare equal where SQL says so: NaN is NaN, −0.0 is 0.0.
-
-    Sums of doubles are compared to the last bit, so inputs should have sums that are exact.
+    `streams` and `relations` are the rows of each as they arrived, late ones included. `end` is the last
+    instant; left out, it is where the input ends.
     """
-    return tuple(("NaN" if math.isnan(v) else v + 0.0) if isinstance(v, float) else v for v in row)
+
+    def __init__(
+        self,
+        program: Program,
+        streams: Mapping[str, Arrived],
+        relations: Mapping[str, Arrived] | None = None,
+        end: int | None = None,
+    ) -> None:
+        self._program = program
+        self._tables: dict[str, pa.Table] = {}
+        newest: list[int] = []
+        used = {name for query in program.queries for name in source_names(query.plan)}
+        for stream in program.streams:
+            if stream.name in used and stream.name in streams:
+                accepted = streams[stream.name].in_time(stream.slack)
+                self._tables[stream.name] = tuples_of(stream, accepted)
+                newest += accepted.ts
+        for relation in program.relations:
+            if relation.name in used and relation.name in (relations or {}):
+                self._tables[relation.name] = versions_of(relation, (relations or {})[relation.name])
+        self._end = max(newest, default=None) if end is None else end
+
+    def changes(self, query: QueryDefinition) -> Answers:
+        """What the sink of a query must receive, per (instant, op)."""
+        if self._end is None:
+            return {}
+        plan = query.plan
+        tables = {name: self._tables[name] for name in source_names(plan)}
+        evaluation = _Evaluation(tables, unit_of(self._program, plan) or 1, self._end)
+        return evaluation.output(plan.input, plan.kind, plan.window)
 
 
-def expected(
-    select: BoundSelect, stream: StreamDefinition, arrived: Arrived, end: int
-) -> dict[tuple[int, str], Counter[Row]]:
-    """What the sink must receive up to `end`: rows per (instant, op); op is '' except for a view."""
-    arrived = arrived.in_time(stream.slack)
-    results: dict[tuple[int, str], Counter[Row]] = {}
-    if not arrived.ts:
-        return results
-    slide = select.window.slide
-    boundary = -(-min(arrived.ts) // slide) * slide
-    before: Counter[Row] = Counter()
-    # The answer is a function of the rows in the window, so equal windows need be asked only once.
-    ts = np.array(arrived.ts)
-    relations: dict[bytes, Counter[Row]] = {}
-    while boundary <= end:
-        window = ((ts > boundary - select.window.range) & (ts <= boundary)).tobytes()
-        if window not in relations:
-            relations[window] = relation_at(select, arrived, boundary)
-        now = relations[window]
-        entered, left = now - before, before - now
-        match select.operator:
-            case OutputOperator.RSTREAM:
-                parts = {"": now}
-            case OutputOperator.ISTREAM:
-                parts = {"": entered}
-            case OutputOperator.DSTREAM:
-                parts = {"": left}
-            case OutputOperator.VIEW:
-                parts = {"-": left, "+": entered}
-        for op, rows in parts.items():
-            if rows:
-                results[boundary, op] = rows
-        before = now
-        boundary += slide
-    return results
+def expected_changes(
+    program: Program,
+    query: QueryDefinition,
+    streams: Mapping[str, Arrived],
+    relations: Mapping[str, Arrived] | None = None,
+    end: int | None = None,
+) -> Answers:
+    """The answers of one query of a program (see `Oracle`)."""
+    return Oracle(program, streams, relations, end).changes(query)
 
 
-def received(
-    select: BoundSelect, stream: StreamDefinition, tables: Iterable[pa.Table]
-) -> dict[tuple[int, str], Counter[Row]]:
-    """Answer tables in the form of `expected`; checks that instants come in order."""
-    results: dict[tuple[int, str], Counter[Row]] = {}
-    last = None
-    for table in tables:
-        instants = table.column("ts")
-        if not stream.has_integer_time:
-            instants = instants.cast(pa.int64())
-        ops = (
-            table.column("op").to_pylist()
-            if select.operator is OutputOperator.VIEW
-            else [""] * table.num_rows
+def stream_names(node: Node) -> set[str]:
+    return {below.name for below in node.walk() if isinstance(below, algebra.Stream)}
+
+
+def source_names(node: Node) -> set[str]:
+    """The streams and relations that a plan reads."""
+    return {b.name for b in node.walk() if isinstance(b, algebra.Stream | algebra.Relation)}
+
+
+def unit_of(program: Program, plan: Node) -> int | None:
+    """The unit of integer time that all streams of a plan share; None if some have another time."""
+    names = stream_names(plan)
+    units = {s.unit if s.has_integer_time else None for s in program.streams if s.name in names}
+    return units.pop() if len(units) == 1 else None
+
+
+class _Evaluation:
+    """The answers of one query. `tables` are the leaves of its plan, and `derived` sub-queries as streams."""
+
+    def __init__(self, tables: dict[str, pa.Table], unit: int, end: int) -> None:
+        self._tables = tables
+        self._unit = unit
+        self._end = end
+        self._derived: dict[Node, str] = {}
+
+    # ------------------------------------------------------------- outputs
+
+    def output(self, node: Node, kind: OutputKind, window: algebra.WindowSpec | None = None) -> Answers:
+        """What an output operator says, per (instant, op)."""
+        if kind is OutputKind.WSTREAM:
+            assert window is not None
+            return _log(self._timeline(Window(node, window)))
+        if kind in _RESTORE:
+            return self._restored(node, kind)
+        if _is_internal(node):
+            return self._internal(node, kind)
+        timeline = self._timeline(node)
+        match kind:
+            case OutputKind.VIEW:
+                return _log(timeline)
+            case OutputKind.ISTREAM:
+                return _stream((at, entered) for at, _, entered, _ in _differences(timeline))
+            case OutputKind.DSTREAM:
+                return _stream((at, left) for at, _, _, left in _differences(timeline))
+            case OutputKind.RSTREAM:
+                return _stream(timeline if _time_slide(node) else _changed(timeline))
+        raise InternalError(f"{kind.value} has no meaning")
+
+    def _internal(self, node: Node, kind: OutputKind) -> Answers:
+        """Results over INTERNAL windows are there for ever."""
+        elements = self._elements(node)
+        match kind:
+            case OutputKind.VIEW:
+                return {(at, "+"): rows for at, rows in elements if rows}
+            case OutputKind.ISTREAM:
+                return _stream(elements)
+            case OutputKind.DSTREAM:
+                return {}
+            case OutputKind.RSTREAM:
+                sums = itertools.accumulate((rows for _, rows in elements), lambda sum_, more: sum_ + more)
+                timeline = [(at, so_far) for (at, _), so_far in zip(elements, sums, strict=True)]
+                return _stream(timeline if _time_slide(node) else _changed(timeline))
+        raise InternalError(f"{kind.value} has no meaning over INTERNAL windows")
+
+    def _elements(self, node: Node) -> Timeline:
+        """The stream of results that a sub-query under a window is, or a query over INTERNAL windows.
+
+        A periodic aggregate over INTERNAL windows gives its whole answer each time; anything else gives what
+        was not there before.
+        """
+        if isinstance(node, algebra.Output):
+            answers = self.output(node.input, node.kind)
+            return [(at, rows) for (at, _), rows in sorted(answers.items())]
+        timeline = self._timeline(node)
+        aggregates = any(isinstance(below, algebra.Aggregate) for below in level_nodes(node))
+        if _is_internal(node) and _time_slide(node) and aggregates:
+            return timeline
+        return [(at, entered) for at, _, entered, _ in _differences(timeline)]
+
+    def _restored(self, node: Node, kind: OutputKind) -> Answers:
+        """Also what came and went since the last boundary: what left more often than it had been there."""
+        slide = _time_slide(node)
+        if slide is None:
+            raise InternalError(f"{kind.value} without a SLIDE in time has no meaning")
+        found: Timeline = []
+        last: Bag = Counter()
+        gone: Bag = Counter()
+        for at, now, _, left in _differences(self._timeline(node, sampled=False)):
+            gone += left
+            if at % slide == 0:
+                missed = gone - last
+                found.append((at, (now - last if kind is OutputKind.ISTREAM_RESTORE else now) + missed))
+                last, gone = now, Counter()
+        return _stream(found)
+
+    # -------------------------------------------------------------- levels
+
+    def _timeline(self, node: Node, *, sampled: bool = True) -> Timeline:
+        """The relation of a level; not `sampled`, as if its windows had no SLIDE, but with its boundaries."""
+        windows = [below for below in level_nodes(node) if isinstance(below, Window)]
+        for window in windows:
+            if not is_stream_of_tuples(window.input) and window.input not in self._derived:
+                self._derive(window.input)
+        first = self._first(windows)
+        if first is None:
+            return []
+        slide = _time_slide(node)
+        instants: Iterable[int] = () if slide is None else _multiples(first, self._end, slide)
+        if slide is None or not sampled:
+            instants = {first, *instants, *self._candidates(node, windows)}
+        asked = sorted(at for at in instants if first <= at <= self._end)
+        bags = answers_at(
+            node if sampled else _unsampled(node), asked, self._tables, unit=self._unit, derived=self._derived
         )
-        columns = [table.column(output.name).to_pylist() for output in select.outputs]
-        for instant, op, *values in zip(instants.to_pylist(), ops, *columns, strict=True):
-            instant *= stream.unit if stream.has_integer_time else 1
-            assert last is None or instant >= last, "answers must come in order of instant"
-            last = instant
-            results.setdefault((instant, op), Counter())[_normal(tuple(values))] += 1
-    return results
+        return list(zip(asked, bags, strict=True))
+
+    def _first(self, windows: Sequence[Window]) -> int | None:
+        starts = [ts for window in windows for ts in self._ts(self._source(window))]
+        return _up(min(starts), self._unit) if starts else None
+
+    def _source(self, window: Window) -> str:
+        """The table of the tuples under a window."""
+        return self._derived.get(window.input) or next(iter(stream_names(window.input)))
+
+    def _candidates(self, node: Node, windows: Sequence[Window]) -> Iterator[int]:
+        """Every instant at which a window or a relation of the level can change."""
+        for window in windows:
+            spec = window.spec
+            name = self._source(window)
+            lengths = [spec.offset]
+            if spec.kind is WindowKind.RANGE:
+                assert spec.range is not None
+                lengths.append(spec.range)
+            elif spec.kind is WindowKind.NOW:
+                lengths.append(self._unit)
+            for ts, until in zip(self._ts(name), self._times(name, "·until"), strict=True):
+                yield from (_up(ts + length, self._unit) for length in lengths)
+                yield _up(until, self._unit)
+        for relation in {below.name for below in level_nodes(node) if isinstance(below, algebra.Relation)}:
+            for column in ("·from", "·until"):
+                yield from (_up(at, self._unit) for at in self._times(relation, column))
+
+    def _ts(self, name: str) -> list[int]:
+        return self._times(name, "·ts")
+
+    def _times(self, name: str, column: str) -> list[int]:
+        times: list[int] = self._tables[name].column(column).to_pylist()
+        return times
+
+    def _derive(self, node: Node) -> None:
+        """Note the results of a sub-query as a stream: by instant and, within one, by value."""
+        results = [(at, row) for at, rows in self._elements(node) for row in sorted_rows(rows)]
+        columns = [
+            pa.array([row[position] for _, row in results], ARROW_TYPES[field.type])
+            for position, field in enumerate(node.fields)
+        ]
+        name = f"·derived {len(self._derived)}"
+        self._tables[name] = stream_table(
+            pa.table(columns, names=list(node.names)), [at for at, _ in results]
+        )
+        self._derived[node] = name
+
+
+# ---------------------------------------------------------------------- levels
+
+
+def _time_slide(node: Node) -> int | None:
+    """The SLIDE of a level in microseconds; a window of ROWS slides by rows, not in time."""
+    slides = {
+        w.spec.slide
+        for w in level_nodes(node)
+        if isinstance(w, Window) and w.spec.kind is not WindowKind.ROWS
+    }
+    return slides.pop() if len(slides) == 1 else None
+
+
+def _is_internal(node: Node) -> bool:
+    windows = [below for below in level_nodes(node) if isinstance(below, Window)]
+    return bool(windows) and all(window.spec.is_internal for window in windows)
+
+
+def _unsampled(node: Node) -> Node:
+    """The level without SLIDE."""
+    if isinstance(node, Window):
+        return Window(node.input, replace(node.spec, slide=None))
+    return node.with_children(tuple(_unsampled(child) for child in node.children))
+
+
+def _up(instant: int, step: int) -> int:
+    """The first multiple of `step` that is not before the instant."""
+    return -(-instant // step) * step
+
+
+def _multiples(first: int, end: int, step: int) -> range:
+    return range(_up(first, step), end + 1, step)
+
+
+# --------------------------------------------------------------------- changes
+
+
+def _differences(timeline: Timeline) -> Iterator[tuple[int, Bag, Bag, Bag]]:
+    """At each instant the relation, what entered it, and what left."""
+    before: Bag = Counter()
+    for at, now in timeline:
+        yield at, now, now - before, before - now
+        before = now
+
+
+def _changed(timeline: Timeline) -> Timeline:
+    return [(at, now) for at, now, entered, left in _differences(timeline) if entered or left]
+
+
+def _stream(timeline: Iterable[tuple[int, Bag]]) -> Answers:
+    return {(at, ""): rows for at, rows in timeline if rows}
+
+
+def _log(timeline: Timeline) -> Answers:
+    answers: Answers = {}
+    for at, _, entered, left in _differences(timeline):
+        if left:
+            answers[at, "-"] = left
+        if entered:
+            answers[at, "+"] = entered
+    return answers

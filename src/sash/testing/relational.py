@@ -1,180 +1,335 @@
-"""The meaning of a plan at one instant, by definition: every operator becomes SQL, and DuckDB answers it.
+"""The meaning of a plan, by definition: every operator becomes SQL, and DuckDB answers it.
 
 Q(τ) is the relational query over the windows as they are after instant τ. Windows are taken from all tuples
 that have arrived by then, by timestamp and order of arrival alone. Nothing is incremental and nothing is
 shared with the operators of the product, which makes this the oracle for all of them, and for rewrites of
 plans.
+
+Many instants are answered by one statement: the table of instants is joined with every leaf, so that each
+row of each operator carries the number of its instant, and no operator lets rows of two instants meet.
+Hidden columns start with a dot that no name of CQL can have:
+
+    ·i      the number of the instant
+    ·at     the instant, in microseconds
+    ·ts     the timestamp of a tuple of a stream; ·sequence is its place in the order of arrival
+    ·until  when the lifetime ends that the source gave a tuple, or a version of a relation's row
+    ·from   when that version begins
+    ·start  the instant at which a row came to be: what a join with a non-retroactive relation goes by
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import duckdb
 import pyarrow as pa
 
 from sash.errors import InternalError
 from sash.lang import algebra
-from sash.lang.algebra import Node, WindowKind, WindowSpec
+from sash.lang.algebra import Node, WindowKind
+from sash.testing.definitions import aggregate_sql
+from sash.testing.rows import Bag, normal_row
 
-Row = tuple[object, ...]
 _connection = duckdb.connect(":memory:", config={"threads": 1})
-# Hidden columns that order the tuples of a stream.
-_TS, _SEQUENCE = '"·ts"', '"·sequence"'
+_registered: dict[str, pa.Table] = {}
+FOREVER = 2**62
 
 
-def stream_table(table: pa.Table, ts: list[int]) -> pa.Table:
-    """A stream as this module wants it: its columns, timestamps in microseconds, order of arrival."""
-    return table.append_column("·ts", pa.array(ts, pa.int64())).append_column(
-        "·sequence", pa.array(range(len(ts)), pa.int64())
-    )
+def stream_table(table: pa.Table, ts: Sequence[int], until: Sequence[int] | None = None) -> pa.Table:
+    """A stream as this module wants it: its columns, timestamps in microseconds, order of arrival.
+
+    `until` is when the lifetime of each tuple ends, if its source says so.
+    """
+    hidden = {
+        "·ts": pa.array(ts, pa.int64()),
+        "·sequence": pa.array(range(len(ts)), pa.int64()),
+        "·until": pa.array([FOREVER] * len(ts) if until is None else until, pa.int64()),
+    }
+    return _appended(table, hidden)
 
 
-def answer_at(plan: Node, instant: int, tables: Mapping[str, pa.Table]) -> Counter[Row]:
+def relation_table(
+    table: pa.Table, since: Sequence[int] | None = None, until: Sequence[int] | None = None
+) -> pa.Table:
+    """The versions of a relation's rows, each there from `since` on and before `until`; at first always."""
+    count = table.num_rows
+    hidden = {
+        "·from": pa.array([-FOREVER] * count if since is None else since, pa.int64()),
+        "·until": pa.array([FOREVER] * count if until is None else until, pa.int64()),
+    }
+    return _appended(table, hidden)
+
+
+def _appended(table: pa.Table, hidden: Mapping[str, pa.Array]) -> pa.Table:
+    for name, values in hidden.items():
+        if name not in table.column_names:
+            table = table.append_column(name, values)
+    return table
+
+
+def answer_at(plan: Node, instant: int, tables: Mapping[str, pa.Table]) -> Bag:
     """The bag Q(instant). `tables` has every stream (see `stream_table`) and every relation as it is then."""
+    relations = {node.name for node in plan.walk() if isinstance(node, algebra.Relation)}
+    whole = {name: relation_table(t) if name in relations else t for name, t in tables.items()}
+    (answer,) = answers_at(plan, [instant], whole)
+    return answer
+
+
+def answers_at(
+    plan: Node,
+    instants: Sequence[int],
+    tables: Mapping[str, pa.Table],
+    *,
+    unit: int = 1,
+    derived: Mapping[Node, str] | None = None,
+) -> list[Bag]:
+    """The bags Q(τ) for all given instants, which are multiples of `unit`.
+
+    `derived` names the tables of streams that are answers of sub-queries, by the node under their window.
+    """
+    answers: list[Bag] = [Counter() for _ in instants]
+    if not instants:
+        return answers
     for name, table in tables.items():
-        _connection.register(name, table)
-    rows = _connection.execute(_relation(plan, instant)).fetchall()
-    return Counter(tuple(_normal(value) for value in row) for row in rows)
+        # Registering costs as much as a small query.
+        if _registered.get(name) is not table:
+            _connection.register(name, table)
+            _registered[name] = table
+    numbered = {"·i": pa.array(range(len(instants)), pa.int64()), "·at": pa.array(instants, pa.int64())}
+    _connection.register("·instants", pa.table(numbered))
+    writer = _Writer(unit, derived or {})
+    answer = f'SELECT "·i"{_quoted(plan.names)} FROM ({writer.relation(plan)})'
+    for number, *row in _connection.execute(answer).fetchall():
+        answers[number][normal_row(tuple(row))] += 1
+    return answers
 
 
-def _normal(value: object) -> object:
-    """NaN equals itself and −0.0 is 0.0, as in SQL."""
-    if isinstance(value, float):
-        return "NaN" if math.isnan(value) else value + 0.0
-    return value
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
-def _names(node: Node) -> str:
-    return ", ".join(f'"{name}"' for name in node.names)
+def _each(names: Sequence[str], of: str = "") -> list[str]:
+    prefix = f"{of}." if of else ""
+    return [f", {prefix}{_name(name)}" for name in names]
 
 
-def _relation(node: Node, instant: int) -> str:
-    """SQL of a node above the windows."""
-
-    def below(child: Node) -> str:
-        return f"({_relation(child, instant)})"
-
-    match node:
-        case algebra.Output():
-            return _relation(node.input, instant)
-        case algebra.Relation():
-            columns = ", ".join(f'"{_bare(f.name)}" AS "{f.name}"' for f in node.fields)
-            return f'SELECT {columns} FROM "{node.name}"'
-        case algebra.Window():
-            return f"SELECT {_names(node)} FROM ({_windowed(node, instant)})"
-        case algebra.Select():
-            return f"SELECT {_names(node)} FROM {below(node.input)} WHERE {node.predicate.sql}"
-        case algebra.Project():
-            outputs = ", ".join(f'{o.scalar.sql} AS "{o.name}"' for o in node.outputs)
-            return f"SELECT {outputs} FROM {below(node.input)}"
-        case algebra.Distinct():
-            return f"SELECT DISTINCT {_names(node)} FROM {below(node.input)}"
-        case algebra.Join():
-            parts = [f"{e.left.sql} = {e.right.sql}" for e in node.equalities]
-            parts += [node.residual.sql] if node.residual is not None else []
-            sources = ", ".join(f"{below(child)} AS t{i}" for i, child in enumerate(node.inputs))
-            where = f" WHERE {' AND '.join(f'({part})' for part in parts)}" if parts else ""
-            return f"SELECT {_names(node)} FROM {sources}{where}"
-        case algebra.RelationJoin():
-            pairs = zip(node.left_keys, node.right_keys, strict=True)
-            parts = [f"{left.sql} = {right.sql}" for left, right in pairs]
-            parts += [node.residual.sql] if node.residual is not None else []
-            kind = "LEFT JOIN" if node.is_outer else "JOIN"
-            on = " AND ".join(f"({part})" for part in parts) or "TRUE"
-            sides = f"{below(node.input)} AS l {kind} {below(node.relation)} AS r"
-            return f"SELECT {_names(node)} FROM {sides} ON {on}"
-        case algebra.SemiJoin():
-            return _semi_join(node, instant)
-        case algebra.Aggregate():
-            return _aggregate(node, instant)
-        case algebra.Union():
-            return f"{_relation(node.left, instant)} UNION ALL {below(node.right)}"
-        case algebra.Except():
-            return f"{_relation(node.left, instant)} EXCEPT ALL {below(node.right)}"
-        case algebra.Intersect():
-            return f"{_relation(node.left, instant)} INTERSECT ALL {below(node.right)}"
-        case algebra.Limit():
-            keys = [
-                f"{key.scalar.sql} {'DESC' if key.is_descending else 'ASC'} "
-                f"NULLS {'FIRST' if key.nulls_first else 'LAST'}"
-                for key in node.order
-            ]
-            order = f" ORDER BY {', '.join(keys)}" if keys else ""
-            limit = f" LIMIT {node.count}" if node.count is not None else ""
-            return f"SELECT {_names(node)} FROM {below(node.input)}{order}{limit}"
-    raise InternalError(f"{type(node).__name__} has no meaning above a window")
+def _quoted(names: Sequence[str], of: str = "") -> str:
+    """The names with a comma before each."""
+    return "".join(_each(names, of))
 
 
-def _bare(name: str) -> str:
-    return name.partition(".")[2] or name
+def _all(parts: Sequence[str]) -> str:
+    return " AND ".join(f"({part})" for part in parts)
 
 
-def _semi_join(node: algebra.SemiJoin, instant: int) -> str:
-    left, right = _relation(node.left, instant), _relation(node.right, instant)
-    keys = list(zip(node.left_keys, node.right_keys, strict=True))
-    values = ", ".join(f"{key.sql} AS r{i}" for i, (_, key) in enumerate(keys)) or "1 AS r"
-    matches = " AND ".join(f"({key.sql} = r{i})" for i, (key, _) in enumerate(keys)) or "TRUE"
-    if node.nulls_match:
-        matches = f"COALESCE({matches}, TRUE)"
-    exists = f"EXISTS (SELECT 1 FROM (SELECT {values} FROM ({right})) AS matched WHERE {matches})"
-    return f"SELECT {_names(node)} FROM ({left}) WHERE {'NOT ' if node.is_anti else ''}{exists}"
+def is_stream_of_tuples(node: Node) -> bool:
+    """Whether the node under a window keeps the tuples of one stream as they came, not answers of a query."""
+    while isinstance(node, algebra.Select | algebra.Project):
+        node = node.input
+    return isinstance(node, algebra.Stream)
 
 
-def _aggregate(node: algebra.Aggregate, instant: int) -> str:
-    keys = [f"{key.sql} AS k{i}" for i, key in enumerate(node.keys)]
-    calls = [
-        f"{call.function.value}({'*' if call.argument is None else call.argument.sql}) AS a{i}"
-        for i, call in enumerate(node.calls)
-    ]
-    grouping = f" GROUP BY {', '.join(key.sql for key in node.keys)}" if keys else ""
-    return f"SELECT {', '.join(keys + calls)} FROM ({_relation(node.input, instant)}){grouping}"
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Writes plans as SQL. `unit` is the grain of the instants."""
+
+    unit: int
+    derived: Mapping[Node, str] = field(default_factory=dict)
+
+    def relation(self, node: Node, start: bool = False) -> str:
+        """SQL of a node above the windows: ·i, ·start if it is asked for, and the fields."""
+        hidden = f'"·i"{_quoted(["·start"] if start else [])}'
+        fields = _quoted(node.names)
+        match node:
+            case algebra.Output():
+                return self.relation(node.input, start)
+            case algebra.Relation():
+                live = 'r."·from" <= n."·at" AND n."·at" < r."·until"'
+                source = f'"·instants" n JOIN {_name(node.name)} r ON {live}'
+                return f'SELECT n."·i"{_renamed(node, "r")} FROM {source}'
+            case algebra.Window():
+                return self._window(node, start)
+            case algebra.Select():
+                rows = self._below(node.input, start)
+                return f"SELECT {hidden}{fields} FROM {rows} WHERE {node.predicate.sql}"
+            case algebra.Project():
+                outputs = "".join(f", {o.scalar.sql} AS {_name(o.name)}" for o in node.outputs)
+                return f"SELECT {hidden}{outputs} FROM {self._below(node.input, start)}"
+            case algebra.Join():
+                return self._join(node, start)
+            case algebra.RelationJoin():
+                return self._relation_join(node, start)
+            case algebra.SemiJoin():
+                return self._semi_join(node, start)
+            case algebra.Union():
+                return f"{self._below(node.left, start)} UNION ALL {self._below(node.right, start)}"
+        if start:
+            raise InternalError(f"a row of a {type(node).__name__} has no instant at which it came to be")
+        match node:
+            case algebra.Distinct():
+                return f'SELECT DISTINCT "·i"{fields} FROM {self._below(node.input)}'
+            case algebra.Aggregate():
+                return self._aggregate(node)
+            case algebra.Except():
+                return f"{self._below(node.left)} EXCEPT ALL {self._below(node.right)}"
+            case algebra.Intersect():
+                return f"{self._below(node.left)} INTERSECT ALL {self._below(node.right)}"
+            case algebra.Limit():
+                return self._limit(node)
+        raise InternalError(f"{type(node).__name__} has no meaning above a window")
+
+    def _below(self, node: Node, start: bool = False) -> str:
+        return f"({self.relation(node, start)})"
+
+    # ------------------------------------------------------------- operators
+
+    def _join(self, node: algebra.Join, start: bool) -> str:
+        """Each input is joined as soon as it stands there, and the conditions when all do."""
+        parts = [f"{e.left.sql} = {e.right.sql}" for e in node.equalities]
+        parts += [node.residual.sql] if node.residual is not None else []
+        inputs = [f"{self._below(child, start)} AS t{i}" for i, child in enumerate(node.inputs)]
+        joined = inputs[0]
+        for i, source in enumerate(inputs[1:], start=1):
+            conditions = [f't0."·i" = t{i}."·i"', *(parts if i == len(inputs) - 1 else [])]
+            joined += f" JOIN {source} ON {_all(conditions)}"
+        started = ""
+        if start:
+            starts = ", ".join(f't{i}."·start"' for i in range(len(inputs)))
+            started = f', greatest({starts}) AS "·start"'
+        return f'SELECT t0."·i"{started}{_quoted(node.names)} FROM {joined}'
+
+    def _relation_join(self, node: algebra.RelationJoin, start: bool) -> str:
+        """A non-retroactive relation is taken as it was when the row came to be."""
+        relation = node.relation
+        pairs = zip(node.left_keys, node.right_keys, strict=True)
+        parts = [f"{left.sql} = {right.sql}" for left, right in pairs]
+        parts += [node.residual.sql] if node.residual is not None else []
+        settled = not relation.is_retroactive and not relation.is_static
+        left = self._below(node.input, start or settled)
+        kind = "LEFT JOIN" if node.is_outer else "JOIN"
+        if settled:
+            right = f'(SELECT "·from", "·until"{_renamed(relation)} FROM {_name(relation.name)})'
+            there = ['r."·from" <= l."·start"', 'l."·start" < r."·until"']
+        else:
+            right = self._below(relation)
+            there = ['l."·i" = r."·i"']
+        on = _all([*there, *parts])
+        hidden = f'l."·i"{_quoted(["·start"] if start else [], "l")}'
+        return f"SELECT {hidden}{_quoted(node.names)} FROM {left} AS l {kind} {right} AS r ON {on}"
+
+    def _semi_join(self, node: algebra.SemiJoin, start: bool) -> str:
+        keys = list(zip(node.left_keys, node.right_keys, strict=True))
+        values = "".join(f', {key.sql} AS "·r{i}"' for i, (_, key) in enumerate(keys))
+        right = f'(SELECT "·i"{values} FROM {self._below(node.right)})'
+        matches = [f'{key.sql} = r."·r{i}"' for i, (key, _) in enumerate(keys)]
+        if node.nulls_match:
+            matches[0] = f"COALESCE({matches[0]}, TRUE)"
+        on = _all(['l."·i" = r."·i"', *matches])
+        kind = "ANTI JOIN" if node.is_anti else "SEMI JOIN"
+        hidden = f'l."·i"{_quoted(["·start"] if start else [], "l")}'
+        left = self._below(node.left, start)
+        return f"SELECT {hidden}{_quoted(node.names)} FROM {left} AS l {kind} {right} AS r ON {on}"
+
+    def _aggregate(self, node: algebra.Aggregate) -> str:
+        """One group, even of nothing, at every instant where there are no keys."""
+        keys = "".join(f", {key.sql} AS k{i}" for i, key in enumerate(node.keys))
+        arguments = "".join(
+            f', {call.argument.sql} AS "·a{i}"'
+            for i, call in enumerate(node.calls)
+            if call.argument is not None
+        )
+        rows = f'(SELECT "·i"{keys}{arguments}, TRUE AS "·there" FROM {self._below(node.input)})'
+        there = None if node.keys else '"·there"'
+        arguments_of = [_name(f"·a{i}") for i in range(len(node.calls))]
+        calls = "".join(
+            f", {aggregate_sql(call, argument, there)} AS a{i}"
+            for i, (call, argument) in enumerate(zip(node.calls, arguments_of, strict=True))
+        )
+        if not node.keys:
+            source = f'"·instants" AS n LEFT JOIN {rows} AS r ON n."·i" = r."·i"'
+            return f'SELECT n."·i"{calls} FROM {source} GROUP BY n."·i"'
+        names = "".join(f", k{i}" for i in range(len(node.keys)))
+        return f'SELECT "·i"{names}{calls} FROM {rows} AS r GROUP BY "·i"{names}'
+
+    def _limit(self, node: algebra.Limit) -> str:
+        """Of rows that are equally far from the top the smaller is first (see `rows`)."""
+        if node.count is None:
+            return self.relation(node.input)
+        order = [
+            f"{key.scalar.sql} {'DESC' if key.is_descending else 'ASC'} "
+            f"NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+            for key in node.order
+        ] + [f"{_name(name)} ASC NULLS LAST" for name in node.names]
+        place = f'row_number() OVER (PARTITION BY "·i" ORDER BY {", ".join(order)})'
+        ranked = f'SELECT *, {place} AS "·place" FROM {self._below(node.input)}'
+        return f'SELECT "·i"{_quoted(node.names)} FROM ({ranked}) WHERE "·place" <= {node.count}'
+
+    # --------------------------------------------------------------- windows
+
+    def _window(self, node: algebra.Window, start: bool) -> str:
+        spec = node.spec
+        tuples = f"({self._tuples(node.input)})"
+        columns = _quoted(node.names, "s")
+        if spec.kind is WindowKind.ROWS:
+            return self._newest(node, tuples, start)
+        at = 'n."·at"'
+        if spec.slide is not None:
+            at = f"({at} - (({at} % {spec.slide}) + {spec.slide}) % {spec.slide})"
+        live = [f'{at} >= s."·ts" + {spec.offset}', f'{at} < s."·until"']
+        if spec.kind is WindowKind.NOW:
+            live.append(f'{at} < s."·ts" + {self.unit}')
+        elif spec.kind is WindowKind.RANGE:
+            live.append(f'{at} < s."·ts" + {spec.range}')
+        started = ""
+        if start:
+            # A row is seen when the clock stands at a multiple of its unit, or of SLIDE.
+            step, enters = spec.slide or self.unit, f'(s."·ts" + {spec.offset})'
+            wait = f"(((0 - {enters}) % {step}) + {step}) % {step}"
+            started = f', {enters} + {wait} AS "·start"'
+        return f'SELECT n."·i"{started}{columns} FROM "·instants" n JOIN {tuples} s ON {_all(live)}'
+
+    def _newest(self, node: algebra.Window, tuples: str, start: bool) -> str:
+        """The n newest tuples, of each partition if there are any, as of the last full slide."""
+        spec = node.spec
+        slide = spec.slide or 1
+        names = _quoted(spec.partition).removeprefix(", ")
+        over = f"PARTITION BY {names} ORDER BY" if names else "ORDER BY"
+        order = f'{over} "·ts", "·sequence"'
+        # A tuple enters with the one that completes its slide.
+        enters = f'lead("·ts", ({slide} - "·n" % {slide}) % {slide}) OVER ({order})'
+        numbered = f'SELECT *, row_number() OVER ({order}) AS "·n" FROM {tuples}'
+        placed = f'SELECT *, {enters} AS "·start" FROM ({numbered})'
+        arrived = f'count(*) OVER (PARTITION BY n."·i"{_quoted(spec.partition, "s")})'
+        seen = (
+            f'SELECT n."·i", n."·at", s.*, {arrived} // {slide} * {slide} AS "·last" '
+            f'FROM "·instants" n JOIN ({placed}) s ON s."·ts" <= n."·at"'
+        )
+        hidden = f'"·i"{_quoted(["·start"] if start else [])}'
+        live = f'"·n" <= "·last" AND "·n" > "·last" - {spec.rows} AND "·at" < "·until"'
+        return f"SELECT {hidden}{_quoted(node.names)} FROM ({seen}) WHERE {live}"
+
+    def _tuples(self, node: Node) -> str:
+        """SQL of a node below a window: its fields, and each tuple's place in the stream."""
+        hidden = '"·ts", "·sequence", "·until"'
+        if not is_stream_of_tuples(node):
+            return f"SELECT {hidden}{_quoted(node.names)} FROM {_name(self.derived[node])}"
+        match node:
+            case algebra.Stream():
+                return f"SELECT {hidden}{_renamed(node)} FROM {_name(node.name)}"
+            case algebra.Select():
+                inner = self._tuples(node.input)
+                return f"SELECT {hidden}{_quoted(node.names)} FROM ({inner}) WHERE {node.predicate.sql}"
+            case algebra.Project():
+                outputs = "".join(f", {o.scalar.sql} AS {_name(o.name)}" for o in node.outputs)
+                return f"SELECT {hidden}{outputs} FROM ({self._tuples(node.input)})"
+        raise InternalError(f"{type(node).__name__} below a window is not a stream of tuples")
 
 
-def _streaming(node: Node, instant: int) -> str:
-    """SQL of a node below a window: rows keep their place in the stream."""
-    hidden = f"{_TS}, {_SEQUENCE}"
-    match node:
-        case algebra.Stream():
-            columns = ", ".join(f'"{_bare(f.name)}" AS "{f.name}"' for f in node.fields)
-            return f'SELECT {columns}, {hidden} FROM "{node.name}" WHERE {_TS} <= {instant}'
-        case algebra.Select():
-            inner = _streaming(node.input, instant)
-            return f"SELECT {_names(node)}, {hidden} FROM ({inner}) WHERE {node.predicate.sql}"
-        case algebra.Project():
-            outputs = ", ".join(f'{o.scalar.sql} AS "{o.name}"' for o in node.outputs)
-            return f"SELECT {outputs}, {hidden} FROM ({_streaming(node.input, instant)})"
-    raise InternalError(f"{type(node).__name__} below a window is not a stream of tuples")
-
-
-def _windowed(node: algebra.Window, instant: int) -> str:
-    spec = node.spec
-    if spec.kind is WindowKind.ROWS:
-        return _newest(node, spec, instant)
-    if spec.slide is not None:
-        instant = instant // spec.slide * spec.slide
-    inner = _streaming(node.input, instant)
-    match spec.kind:
-        case WindowKind.UNBOUNDED:
-            return inner
-        case WindowKind.NOW:
-            return f"SELECT * FROM ({inner}) WHERE {_TS} = {instant}"
-        case _:
-            assert spec.range is not None
-            live = f"{_TS} > {instant - spec.range} AND {_TS} <= {instant - spec.offset}"
-            return f"SELECT * FROM ({inner}) WHERE {live}"
-
-
-def _newest(node: algebra.Window, spec: WindowSpec, instant: int) -> str:
-    """The n newest tuples, of each partition if there are any, as of the last full slide."""
-    names = ", ".join(f'"{name}"' for name in spec.partition)
-    over = f"PARTITION BY {names} " if names else ""
-    numbered = (
-        f"SELECT *, row_number() OVER ({over}ORDER BY {_TS}, {_SEQUENCE}) AS n, "
-        f"count(*) OVER ({over}) AS arrived FROM ({_streaming(node.input, instant)})"
+def _renamed(leaf: algebra.Stream | algebra.Relation, of: str = "") -> str:
+    """The columns of a source under the names of its fields."""
+    bare = [field.name.removeprefix(f"{leaf.qualifier}.") for field in leaf.fields]
+    return "".join(
+        f"{column} AS {_name(name)}" for column, name in zip(_each(bare, of), leaf.names, strict=True)
     )
-    slide = spec.slide or 1
-    last = f"(arrived // {slide} * {slide})"
-    return f"SELECT * FROM ({numbered}) WHERE n <= {last} AND n > {last} - {spec.rows}"

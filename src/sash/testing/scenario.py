@@ -7,94 +7,43 @@ runtime, with any batch size, checkpoint and interruptions, and gives back what 
 
 from __future__ import annotations
 
-import itertools
-import json
-import threading
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from sash.lang import Program, bind_program
-from sash.plan.periodic import select_of
-from sash.runtime.report import BatchReport, StreamCounts, Summary
-from sash.runtime.run import run_program
-from sash.synopses.refresh import answer_schema
-from sash.testing.answers import read_answers
-from sash.testing.oracle import Row, expected, received
+from sash.runtime.report import StreamCounts
+from sash.testing.cases import Case
+from sash.testing.oracle import Oracle, source_names
+from sash.testing.relations import MadeRelation
+from sash.testing.rows import Answers
+from sash.testing.runs import Outcome, StopAfter, difference, run
 from sash.testing.streams import MadeStream
 
-Answers = dict[tuple[int, str], Counter[Row]]
-
-
-class StopAfter:
-    """A monitor that stops the run after so many batches and keeps what it was told."""
-
-    def __init__(self, batches: int | None = None) -> None:
-        self.stop = threading.Event()
-        self.reports: list[BatchReport] = []
-        self.summary: Summary | None = None
-        self._batches = batches
-
-    def started(self, queries: Mapping[str, str], streams: Mapping[str, str]) -> None:
-        """Nothing to do before the first batch."""
-
-    def batch(self, report: BatchReport) -> None:
-        self.reports.append(report)
-        if self._batches is not None and len(self.reports) >= self._batches:
-            self.stop.set()
-
-    def finished(self, summary: Summary) -> None:
-        self.summary = summary
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a run left behind. `starts` counts the processes it took, the first one included."""
-
-    directory: Path
-    program: Program
-    summary: Summary
-    starts: int
-
-    def answers(self, query: str) -> Answers:
-        """The answers of a query as its sink holds them, per (instant, op)."""
-        definition = next(q for q in self.program.queries if q.name == query)
-        stream = next(s for s in self.program.streams if s.name == select_of(definition).stream)
-        schema = answer_schema(select_of(definition), stream)
-        table = read_answers(definition.sink, schema, self.directory)
-        return received(select_of(definition), stream, [table])
-
-    def output(self, query: str) -> list[str]:
-        """The lines of a text sink, those of one instant sorted: what two equal runs have in common."""
-        sink = next(q.sink for q in self.program.queries if q.name == query)
-        scheme, _, path = sink.partition(":")
-        lines = (self.directory / path).read_text(encoding="utf-8").splitlines()
-
-        def instant(line: str) -> object:
-            return json.loads(line)["ts"] if scheme == "jsonl" else line.split(",", 1)[0]
-
-        return [line for _, group in itertools.groupby(lines, instant) for line in sorted(group)]
-
-    def aside(self, stream: str, kind: str) -> list[dict[str, object]]:
-        """The side file of a stream: `kind` is late or rejects."""
-        path = self.directory / "aside" / f"{stream}.{kind}.jsonl"
-        if not path.exists():
-            return []
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+__all__ = ["Outcome", "Scenario", "StopAfter"]
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Streams and the CREATE QUERY statements over them."""
+    """Streams, the CREATE QUERY statements over them, and relations that those may read, too."""
 
     streams: tuple[MadeStream, ...]
     queries: tuple[str, ...]
+    relations: tuple[MadeRelation, ...] = ()
 
     @property
     def text(self) -> str:
         """The whole program."""
-        return "".join(stream.declaration for stream in self.streams) + "".join(self.queries)
+        return "".join((*(source.declaration for source in self.sources), *self.queries))
+
+    @property
+    def sources(self) -> tuple[MadeStream | MadeRelation, ...]:
+        return (*self.streams, *self.relations)
+
+    @property
+    def program(self) -> Program:
+        return _bound(self.text)
 
     @property
     def rows(self) -> int:
@@ -109,72 +58,58 @@ class Scenario:
         interruptions: Sequence[int] | None = None,
         master: str = "local[2]",
     ) -> Outcome:
-        """Run the program in `directory`, which must be new.
-
-        With `interruptions` (even an empty list) there is a checkpoint, and the run is stopped after so many
-        batches, started again, stopped after the next number of them, and so on, then left to end.
-        """
+        """Run the program in `directory`, which must be new (see `runs.run`)."""
         directory.mkdir(parents=True)
-        for stream in self.streams:
-            stream.write(directory)
-        program = bind_program(self.text)
-        checkpoint = None if interruptions is None else directory / "checkpoint"
-        starts = 0
-        for batches in (*(interruptions or ()), None):
-            monitor = StopAfter(batches)
-            summary = run_program(
-                program,
-                base_dir=directory,
-                runtime=runtime,
-                master=master,
-                checkpoint=checkpoint,
-                aside=directory / "aside",
-                batch_rows=batch_rows,
-                monitor=monitor,
-                stop=monitor.stop,
-            )
-            starts += 1
-            if not summary.interrupted:
-                break
-        return Outcome(directory, program, summary, starts)
+        for source in self.sources:
+            source.write(directory)
+        return run(
+            self.program,
+            directory,
+            runtime=runtime,
+            batch_rows=batch_rows,
+            interruptions=interruptions,
+            master=master,
+        )
+
+    def case(
+        self, note: str, *, batch_rows: int | None = None, interruptions: Sequence[int] | None = None
+    ) -> Case:
+        """The scenario as a file that people can read, with the answers of the oracle."""
+        inputs = {name: text for source in self.sources for name, text in source.texts().items()}
+        stops = None if interruptions is None else tuple(interruptions)
+        return Case(note, self.text, inputs, {}, batch_rows, stops).recomputed()
 
     # ---------------------------------------------------------------- truth
 
     def expected(self) -> dict[str, Answers]:
         """The answers of every query, recomputed from the definition."""
-        program = bind_program(self.text)
-        definitions = {stream.name: stream for stream in program.streams}
-        arrived = {stream.name: stream.arrived() for stream in self.streams}
-        used = {select_of(query).stream for query in program.queries}
-        newest = [
-            max(kept.ts) for name in used if (kept := arrived[name].in_time(definitions[name].slack)).ts
-        ]
-        end = max(newest, default=0)
-        return {
-            query.name: expected(
-                select_of(query), definitions[select_of(query).stream], arrived[select_of(query).stream], end
-            )
-            for query in program.queries
-        }
+        program = self.program
+        streams = {stream.name: stream.arrived() for stream in self.streams}
+        relations = {relation.name: relation.arrived() for relation in self.relations}
+        oracle = Oracle(program, streams, relations)
+        return {query.name: oracle.changes(query) for query in program.queries}
 
     def counts(self) -> dict[str, StreamCounts]:
-        """How many rows of each stream that a query reads are accepted, late and rejected."""
-        program = bind_program(self.text)
+        """How many rows of each stream and feed that a query reads are accepted, late and rejected."""
+        program = self.program
         slacks = {stream.name: stream.slack for stream in program.streams}
-        used = {select_of(query).stream for query in program.queries}
+        used = {name for query in program.queries for name in source_names(query.plan)}
         counts = {}
         for stream in self.streams:
             if stream.name in used:
                 arrived = stream.arrived()
                 accepted = len(arrived.in_time(slacks[stream.name]).ts)
                 counts[stream.name] = StreamCounts(accepted, len(arrived.ts) - accepted, stream.rejected)
+        for relation in self.relations:
+            if relation.name in used and relation.clock is not None:
+                counts[relation.name] = StreamCounts(len(relation.rows))
         return counts
 
     def check(self, outcome: Outcome) -> None:
         """Assert that the run gave the right answers and lost no row."""
         for name, right in self.expected().items():
             given = outcome.answers(name)
-            assert given == right, _difference(name, self.text, given, right)
+            assert given == right, difference(name, self.text, given, right)
             answered = sum(sum(rows.values()) for rows in right.values())
             assert outcome.summary.answered[name] == answered, f"{name}: rows counted"
         self.check_rows(outcome)
@@ -182,7 +117,7 @@ class Scenario:
     def check_rows(self, outcome: Outcome) -> None:
         """Assert that every row of the input was accepted or lies in a side file, once."""
         right = self.counts()
-        assert dict(outcome.summary.streams) == right
+        assert dict(outcome.summary.streams) == right, f"rows counted in\n{self.text}"
         for stream in self.streams:
             if stream.name not in right:
                 continue
@@ -196,10 +131,6 @@ class Scenario:
             assert len(set(places)) == len(places), "a row lies aside twice"
 
 
-def _difference(name: str, text: str, given: Answers, right: Answers) -> str:
-    """What a person needs to see of a wrong answer: the program and the first instant that is wrong."""
-    wrong = min(key for key in given.keys() | right.keys() if given.get(key) != right.get(key))
-    return (
-        f"{name} is wrong at {wrong[0]} µs, op '{wrong[1]}'\n"
-        f"  expected: {dict(right.get(wrong, {}))}\n  got:      {dict(given.get(wrong, {}))}\n{text}"
-    )
+@lru_cache(maxsize=4)
+def _bound(text: str) -> Program:
+    return bind_program(text)

@@ -2,7 +2,8 @@
 
 A `MadeStream` knows everything about itself: how it is declared in CQL, how its files are written (CSV or
 Parquet, in one or several pieces), which of its rows the oracle must see, and which must end up aside.
-All made streams have the same columns after the time `t`, one of each type.
+All made streams have the same columns after the time `t`, one of each type, and `life` if rows say how long
+they live.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sash.lang.intervals import write as write_interval
-from sash.testing.oracle import Arrived
+from sash.lang.types import Type
+from sash.testing.arrivals import ARROW_TYPES, Arrived
 
 SECOND = 1_000_000
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -29,6 +31,9 @@ class Clock(enum.Enum):
     SECONDS = ("BIGINT", "s", SECOND, SECOND)
     MILLISECONDS = ("BIGINT", "ms", 1_000, 1_000)
     TIMESTAMP = ("TIMESTAMP", None, 1, 250_000)
+    # With the grain of SECONDS, so that streams that count differently meet.
+    COARSE_MILLISECONDS = ("BIGINT", "ms", 1_000, SECOND)
+    COARSE_TIMESTAMP = ("TIMESTAMP", None, 1, SECOND)
 
     def __init__(self, type_: str, unit: str | None, size: int, tick: int) -> None:
         self.type = type_
@@ -36,12 +41,17 @@ class Clock(enum.Enum):
         self.size = size
         self.tick = tick
 
+    def written(self, time: int | None) -> int | None:
+        """A time in ticks as the number that a column of this clock holds."""
+        return None if time is None else time * self.tick // self.size
+
 
 @dataclass(frozen=True, slots=True)
 class MadeRow:
     """One row. `time` counts ticks of the stream's clock; None is a row without a time, to be rejected.
 
-    `spoilt` is a text that is no BIGINT and stands in the place of `n` (CSV only), which rejects the row.
+    `life` counts the stream's unit of lifetimes. `spoilt` is a text that is no BIGINT and stands in the place
+    of `n` (CSV only), which rejects the row.
     """
 
     time: int | None
@@ -51,6 +61,7 @@ class MadeRow:
     x: float | None = None
     b: bool | None = None
     at: int | None = None
+    life: int | None = None
     spoilt: str | None = None
 
     @property
@@ -59,14 +70,7 @@ class MadeRow:
 
 
 # Besides the time: a word, a small number, a number, a double, a flag, a time in microseconds.
-COLUMNS = (
-    ("k", "STRING", pa.string()),
-    ("g", "BIGINT", pa.int64()),
-    ("n", "BIGINT", pa.int64()),
-    ("x", "DOUBLE", pa.float64()),
-    ("b", "BOOLEAN", pa.bool_()),
-    ("at", "TIMESTAMP", pa.timestamp("us")),
-)
+COLUMNS = {"k": "STRING", "g": "BIGINT", "n": "BIGINT", "x": "DOUBLE", "b": "BOOLEAN", "at": "TIMESTAMP"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +83,25 @@ class MadeStream:
     format: str
     rows: tuple[MadeRow, ...]
     pieces: tuple[int, ...] = ()
+    max_lifetime: int | None = None
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The types of all columns."""
+        life = {} if self.max_lifetime is None else {"life": "BIGINT"}
+        return {"t": self.clock.type, **COLUMNS, **life}
 
     # ------------------------------------------------------------------ CQL
 
     @property
     def declaration(self) -> str:
-        columns = ", ".join(f"{name} {kind}" for name, kind, _ in COLUMNS)
+        columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
         slack = f" SLACK {write_interval(self.slack)}" if self.slack else ""
+        if self.max_lifetime is not None:
+            slack += f" LIFETIME BY life MAX LIFETIME {write_interval(self.max_lifetime)}"
         unit = f" WITH (unit = '{self.clock.unit}')" if self.clock.unit else ""
         return (
-            f"CREATE STREAM {self.name} (t {self.clock.type}, {columns})\n"
+            f"CREATE STREAM {self.name} ({columns})\n"
             f"  TIMESTAMP BY t{slack} FROM '{self.format}:{self.name}.*.{self.format}'{unit};\n"
         )
 
@@ -96,12 +109,18 @@ class MadeStream:
 
     def write(self, directory: Path) -> None:
         """Write the files that the declaration names."""
-        for number, rows in enumerate(self._pieces()):
-            path = directory / f"{self.name}.{number:03d}.{self.format}"
+        for name, rows in self._files().items():
             if self.format == "csv":
-                path.write_text(self._csv(rows), encoding="utf-8")
+                (directory / name).write_text(self._csv(rows), encoding="utf-8")
             else:
-                pq.write_table(self._table(rows), path, row_group_size=max(1, len(rows) // 2))
+                pq.write_table(self._table(rows), directory / name, row_group_size=max(1, len(rows) // 2))
+
+    def texts(self) -> dict[str, str]:
+        """The files by their names, as CSV whatever their format."""
+        return {name: self._csv(rows) for name, rows in self._files().items()}
+
+    def _files(self) -> dict[str, Sequence[MadeRow]]:
+        return {f"{self.name}.{number:03d}.{self.format}": rows for number, rows in enumerate(self._pieces())}
 
     def _pieces(self) -> list[Sequence[MadeRow]]:
         pieces: list[Sequence[MadeRow]] = []
@@ -113,31 +132,25 @@ class MadeStream:
         return pieces
 
     def _csv(self, rows: Sequence[MadeRow]) -> str:
-        lines = [",".join(["t", *(name for name, _, _ in COLUMNS)])]
+        lines = [",".join(self.columns)]
         for row in rows:
-            number = row.spoilt if row.spoilt is not None else _text(row.n)
-            at = "" if row.at is None else _iso(row.at)
-            flag = "" if row.b is None else str(row.b).lower()
-            word = "" if row.k is None else '"' + row.k.replace('"', '""') + '"'
-            lines.append(
-                ",".join([self._time_text(row.time), word, _text(row.g), number, _text(row.x), flag, at])
-            )
+            cells = {name: cell(self._value(row, name), kind) for name, kind in self.columns.items()}
+            if row.spoilt is not None:
+                cells["n"] = row.spoilt
+            lines.append(",".join(cells.values()))
         return "\n".join(lines) + "\n"
-
-    def _time_text(self, time: int | None) -> str:
-        if time is None:
-            return ""
-        micros = time * self.clock.tick
-        return _iso(micros) if self.clock is Clock.TIMESTAMP else str(micros // self.clock.size)
 
     def _table(self, rows: Sequence[MadeRow]) -> pa.Table:
         """The rows as Arrow, the time in the type of the schema."""
-        times = [None if row.time is None else row.time * self.clock.tick // self.clock.size for row in rows]
-        time_type = pa.timestamp("us") if self.clock is Clock.TIMESTAMP else pa.int64()
-        columns = {"t": pa.array(times, pa.int64()).cast(time_type)}
-        for name, _, type_ in COLUMNS:
-            columns[name] = pa.array([getattr(row, name) for row in rows], type_)
-        return pa.table(columns)
+        return pa.table(
+            {
+                name: pa.array([self._value(row, name) for row in rows], ARROW_TYPES[Type(kind)])
+                for name, kind in self.columns.items()
+            }
+        )
+
+    def _value(self, row: MadeRow, name: str) -> object:
+        return self.clock.written(row.time) if name == "t" else getattr(row, name)
 
     # --------------------------------------------------------------- truth
 
@@ -152,9 +165,16 @@ class MadeStream:
         return sum(row.is_rejected for row in self.rows)
 
 
-def _text(value: object) -> str:
-    return "" if value is None else str(value)
-
-
-def _iso(micros: int) -> str:
-    return (EPOCH + datetime.timedelta(microseconds=micros)).isoformat()
+def cell(value: object, kind: str) -> str:
+    """A value in a CSV file. NULL is nothing at all; timestamps are microseconds here."""
+    if value is None:
+        return ""
+    match kind:
+        case "STRING":
+            return '"' + str(value).replace('"', '""') + '"'
+        case "BOOLEAN":
+            return str(value).lower()
+        case "TIMESTAMP":
+            assert isinstance(value, int)
+            return (EPOCH + datetime.timedelta(microseconds=value)).isoformat()
+    return str(value)

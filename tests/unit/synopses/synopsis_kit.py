@@ -9,13 +9,15 @@ import pyarrow as pa
 
 from sash.lang import Program, bind_program
 from sash.operators.preaggregate import Partial, preaggregate
-from sash.plan.periodic import SynopsisSpec, select_of
+from sash.plan.periodic import SynopsisSpec
 from sash.plan.run_plan import RunPlan, plan_run
 from sash.runtime.plane import QueryPlane, advanced
 from sash.runtime.sources import REJECTS_SCHEMA
 from sash.runtime.stage import ChunkResult
 from sash.synopses.basic_interval import BasicIntervalSynopsis
-from sash.testing.oracle import Arrived, expected, received
+from sash.testing.answers import received
+from sash.testing.arrivals import Arrived
+from sash.testing.oracle import expected_changes
 
 STREAM = (
     "CREATE STREAM s (t BIGINT, k STRING, g BIGINT, n BIGINT, x DOUBLE) TIMESTAMP BY t FROM 'csv:s.csv' "
@@ -83,12 +85,11 @@ class Fed:
         """Assert that the answers so far are those of the oracle up to the clock."""
         through = self.plane.complete_through
         assert through is not None
-        (stream,) = self.program.streams
-        arrived = Arrived([row[0] for row in self.rows], table_of(self.rows))
+        arrived = {"s": Arrived([row[0] for row in self.rows], table_of(self.rows))}
         for query in self.program.queries:
-            select = select_of(query)
-            got = received(select, stream, self.tables[query.name])
-            assert got == expected(select, stream, arrived, through), query.text
+            tables = self.tables[query.name]
+            got = received(self.program, query.plan, pa.concat_tables(tables)) if tables else {}
+            assert got == expected_changes(self.program, query, arrived, end=through), query.text
 
 
 def feed_all(fed: Fed, batches: Iterable[Sequence[Row]]) -> None:

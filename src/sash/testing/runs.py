@@ -1,0 +1,132 @@
+"""Programs run for real: files in a directory, `run_program`, and what the sinks hold afterwards."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sash.lang import Program
+from sash.runtime.report import BatchReport, Summary
+from sash.runtime.run import run_program
+from sash.testing.answers import read_answers, received, schema_of_answers
+from sash.testing.cases import Case
+from sash.testing.rows import Answers
+
+
+class StopAfter:
+    """A monitor that stops the run after so many batches and keeps what it was told."""
+
+    def __init__(self, batches: int | None = None) -> None:
+        self.stop = threading.Event()
+        self.reports: list[BatchReport] = []
+        self.summary: Summary | None = None
+        self._batches = batches
+
+    def started(self, queries: Mapping[str, str], streams: Mapping[str, str]) -> None:
+        """Nothing to do before the first batch."""
+
+    def batch(self, report: BatchReport) -> None:
+        self.reports.append(report)
+        if self._batches is not None and len(self.reports) >= self._batches:
+            self.stop.set()
+
+    def finished(self, summary: Summary) -> None:
+        self.summary = summary
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run left behind. `starts` counts the processes it took, the first one included."""
+
+    directory: Path
+    program: Program
+    summary: Summary
+    starts: int
+
+    def answers(self, query: str) -> Answers:
+        """The answers of a query as its sink holds them, per (instant, op)."""
+        definition = next(q for q in self.program.queries if q.name == query)
+        schema = schema_of_answers(self.program, definition.plan)
+        table = read_answers(definition.sink, schema, self.directory)
+        return received(self.program, definition.plan, table)
+
+    def output(self, query: str) -> list[str]:
+        """The lines of a text sink, those of one instant sorted: what two equal runs have in common."""
+        sink = next(q.sink for q in self.program.queries if q.name == query)
+        scheme, _, path = sink.partition(":")
+        lines = (self.directory / path).read_text(encoding="utf-8").splitlines()
+
+        def instant(line: str) -> object:
+            return json.loads(line)["ts"] if scheme == "jsonl" else line.split(",", 1)[0]
+
+        return [line for _, group in itertools.groupby(lines, instant) for line in sorted(group)]
+
+    def aside(self, stream: str, kind: str) -> list[dict[str, object]]:
+        """The side file of a stream: `kind` is late or rejects."""
+        path = self.directory / "aside" / f"{stream}.{kind}.jsonl"
+        if not path.exists():
+            return []
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def run(
+    program: Program,
+    directory: Path,
+    *,
+    runtime: str = "inline",
+    batch_rows: int | None = None,
+    interruptions: Sequence[int] | None = None,
+    master: str = "local[2]",
+) -> Outcome:
+    """Run a program whose input lies in `directory`.
+
+    With `interruptions` (even an empty list) there is a checkpoint, and the run is stopped after so many
+    batches, started again, stopped after the next number of them, and so on, then left to end.
+    """
+    checkpoint = None if interruptions is None else directory / "checkpoint"
+    starts = 0
+    for batches in (*(interruptions or ()), None):
+        monitor = StopAfter(batches)
+        summary = run_program(
+            program,
+            base_dir=directory,
+            runtime=runtime,
+            master=master,
+            checkpoint=checkpoint,
+            aside=directory / "aside",
+            batch_rows=batch_rows,
+            monitor=monitor,
+            stop=monitor.stop,
+        )
+        starts += 1
+        if not summary.interrupted:
+            break
+    return Outcome(directory, program, summary, starts)
+
+
+def difference(name: str, text: str, given: Answers, right: Answers) -> str:
+    """What a person needs to see of a wrong answer: the program and the first instant that is wrong."""
+    wrong = min(key for key in given.keys() | right.keys() if given.get(key) != right.get(key))
+    return (
+        f"{name} is wrong at {wrong[0]} µs, op '{wrong[1]}'\n"
+        f"  expected: {dict(right.get(wrong, {}))}\n  got:      {dict(given.get(wrong, {}))}\n{text}"
+    )
+
+
+def replay(case: Case, directory: Path, runtime: str = "inline") -> None:
+    """Run a case and assert that it gives the answers that it lists."""
+    case.write_inputs(directory)
+    outcome = run(
+        case.program,
+        directory,
+        runtime=runtime,
+        batch_rows=case.batch_rows,
+        interruptions=case.interruptions,
+    )
+    for name, right in case.expected().items():
+        given = outcome.answers(name)
+        assert given == right, difference(name, case.text, given, right)
