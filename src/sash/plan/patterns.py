@@ -15,8 +15,8 @@ on more than holds, the more complex label is given:
   of its window's row left to live than one that joins early;
 - a window over a stream with LIFETIME BY is WK, also an unbounded one: each row lives as long as its source
   says, or as the window lets it if that is shorter, and a row may outlive those that come after it;
-- EXISTS and INTERSECT are WK like duplicate elimination: a row expires with its youngest match and is
-  appended again if a younger one has come meanwhile.
+- EXISTS is WK like duplicate elimination: a row expires with its youngest match and is appended again if a
+  younger one has come meanwhile. INTERSECT counts copies on both sides, which makes it STR like EXCEPT.
 
 INTERNAL windows never expire results, but state is maintained as if they did (3.3.2). So edges are labelled
 as if windows were external, and only the output of the whole plan takes them as monotonic.
@@ -78,12 +78,12 @@ def _pattern(node: Node, internal_is_monotonic: bool) -> Pattern:
             return Pattern.STR if node.relation.is_retroactive else inputs[0]
         case algebra.SemiJoin():
             return Pattern.STR if node.is_anti else _weak(inputs)
-        case algebra.Distinct() | algebra.Intersect():
+        case algebra.Distinct():
             return _weak(inputs)
         case algebra.Aggregate():
             # An internal window gives an append-only stream of values; any other replaces the old value.
             return Pattern.MON if internal_is_monotonic and _is_internal(node) else Pattern.STR
-        case algebra.Except() | algebra.Limit():
+        case algebra.Except() | algebra.Intersect() | algebra.Limit():
             return Pattern.STR
         case algebra.Output():
             return _output(node, inputs[0])
