@@ -83,7 +83,7 @@ LASTING = algebra.Window(lasting("a"), WindowSpec(WindowKind.UNBOUNDED))
         (Union(keys(A, "a"), keys(equi_join(B, C), "b")), WK),
         (Union(keys(A, "a"), keys(rows_window(stream("b")), "b")), STR),
         (Except(keys(A, "a"), keys(B, "b")), STR),
-        (Intersect(keys(A, "a"), keys(B, "b")), WK),
+        (Intersect(keys(A, "a"), keys(B, "b")), STR),
         (with_relation(A, is_retroactive=False), WKS),
         (with_relation(stream("a"), is_retroactive=False), MON),
         (with_relation(A, is_retroactive=True), STR),
