@@ -52,7 +52,7 @@ def _replace(value: int, through: int, first: Ints, second: Ints, out: Ints, cou
 def _enter(
     values: Ints, ts: Ints, exp: Ints, due: Ints, through: int, first: Ints, second: Ints, out: Ints
 ) -> int:
-    """Rows in the order of (value, ts); then everything else that expires by `through`."""
+    """Rows in the order of time; then what expires by `through` of the values that are due or new."""
     count = 0
     for i in range(values.shape[0]):
         value = values[i]
@@ -65,8 +65,6 @@ def _enter(
             first[value] = exp[i]
         elif exp[i] > first[value] and exp[i] > second[value]:
             second[value] = exp[i]
-        if i + 1 == values.shape[0] or values[i + 1] != value:
-            count = _replace(value, through, first, second, out, count)
     for i in range(due.shape[0]):
         count = _replace(due[i], through, first, second, out, count)
     return count
@@ -87,28 +85,19 @@ class DeltaStar(Operator):
         self._value_of = np.zeros(0, dtype=np.int64)
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
-        (delta,) = inputs
+        delta = inputs[0].sorted()
         values = self._values.intern(fingerprint(delta.columns, len(delta)))
         added = self._remember(delta, values)
         due = self._value_of[self._buffer.due(moment.through)]
         if not len(values) and not len(due):
             return empty_delta(self.fields)
-        order = np.lexsort((delta.ts, values))
+        changing = np.concatenate([due, added])
         out = np.empty((3, 2 * len(values) + len(due)), dtype=np.int64)
-        count = _enter(
-            values[order],
-            delta.ts[order],
-            delta.exp[order],
-            due,
-            moment.through,
-            self._first,
-            self._second,
-            out,
-        )
+        count = _enter(values, delta.ts, delta.exp, changing, moment.through, self._first, self._second, out)
         given = Delta(
             out[1, :count].copy(), out[2, :count].copy(), self._rows.gather(self._slot[out[0, :count]])
         )
-        self._settle(np.concatenate([due, added]))
+        self._settle(changing)
         return given
 
     def _remember(self, delta: Delta, values: Ints) -> Ints:

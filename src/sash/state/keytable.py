@@ -25,14 +25,14 @@ def _home(first: np.uint64, second: np.uint64, mask: int) -> np.int64:
 
 
 @kernel
-def _find(first: Words, second: Words, table: Ints, known_a: Words, known_b: Words, out: Ints) -> None:
+def _find(first: Words, second: Words, table: Ints, known: Words, out: Ints) -> None:
     mask = table.shape[0] - 1
     for i in range(first.shape[0]):
         place = _home(first[i], second[i], mask)
         out[i] = -1
         while table[place] >= 0:
             number = table[place]
-            if known_a[number] == first[i] and known_b[number] == second[i]:
+            if known[number, 0] == first[i] and known[number, 1] == second[i]:
                 out[i] = number
                 break
             place = (place + 1) & mask
@@ -44,8 +44,7 @@ def _intern(
     second: Words,
     begin: int,
     table: Ints,
-    known_a: Words,
-    known_b: Words,
+    known: Words,
     free: Ints,
     counts: Ints,
     out: Ints,
@@ -61,7 +60,7 @@ def _intern(
         found = -1
         while table[place] >= 0:
             number = table[place]
-            if known_a[number] == first[i] and known_b[number] == second[i]:
+            if known[number, 0] == first[i] and known[number, 1] == second[i]:
                 found = number
                 break
             place = (place + 1) & mask
@@ -75,38 +74,38 @@ def _intern(
                 found = counts[1]
                 counts[1] += 1
             counts[0] += 1
-            known_a[found] = first[i]
-            known_b[found] = second[i]
+            known[found, 0] = first[i]
+            known[found, 1] = second[i]
             table[place] = found
         out[i] = found
     return len(first)
 
 
 @kernel
-def _rebuild(table: Ints, old: Ints, known_a: Words, known_b: Words) -> None:
+def _rebuild(table: Ints, old: Ints, known: Words) -> None:
     mask = table.shape[0] - 1
     for k in range(old.shape[0]):
         number = old[k]
         if number >= 0:
-            place = _home(known_a[number], known_b[number], mask)
+            place = _home(known[number, 0], known[number, 1], mask)
             while table[place] >= 0:
                 place = (place + 1) & mask
             table[place] = number
 
 
 @kernel
-def _release(numbers: Ints, table: Ints, known_a: Words, known_b: Words, free: Ints, counts: Ints) -> None:
+def _release(numbers: Ints, table: Ints, known: Words, free: Ints, counts: Ints) -> None:
     mask = table.shape[0] - 1
     for i in range(numbers.shape[0]):
         number = numbers[i]
-        hole = _home(known_a[number], known_b[number], mask)
+        hole = _home(known[number, 0], known[number, 1], mask)
         while table[hole] != number:
             hole = (hole + 1) & mask
         # Entries after the hole that may not stand where they are without it move back into it.
         place = (hole + 1) & mask
         while table[place] >= 0:
             other = table[place]
-            home = _home(known_a[other], known_b[other], mask)
+            home = _home(known[other, 0], known[other, 1], mask)
             if ((place - home) & mask) >= ((place - hole) & mask):
                 table[hole] = other
                 hole = place
@@ -126,8 +125,8 @@ class KeyTable:
     def __init__(self, expected: int = 0) -> None:
         size = max(_SMALLEST, 1 << (2 * expected).bit_length())
         self._table = np.full(size, -1, dtype=np.int64)
-        self._first = np.zeros(size // 2, dtype=np.uint64)
-        self._second = np.zeros(size // 2, dtype=np.uint64)
+        # Both words of a key, side by side.
+        self._known = np.zeros((size // 2, 2), dtype=np.uint64)
         self._free = np.zeros(size // 2, dtype=np.int64)
         self._counts = np.zeros(3, dtype=np.int64)
 
@@ -136,16 +135,16 @@ class KeyTable:
 
     @property
     def capacity(self) -> int:
-        return len(self._first)
+        return len(self._known)
 
     @property
     def nbytes(self) -> int:
-        return self._table.nbytes + self._first.nbytes + self._second.nbytes + self._free.nbytes
+        return self._table.nbytes + self._known.nbytes + self._free.nbytes
 
     def find(self, keys: Keys) -> Ints:
         """The number of each key, −1 where it is not known."""
         out = np.empty(len(keys), dtype=np.int64)
-        _find(keys.first, keys.second, self._table, self._first, self._second, out)
+        _find(keys.first, keys.second, self._table, self._known, out)
         return out
 
     def intern(self, keys: Keys) -> Ints:
@@ -158,8 +157,7 @@ class KeyTable:
                 keys.second,
                 done,
                 self._table,
-                self._first,
-                self._second,
+                self._known,
                 self._free,
                 self._counts,
                 out,
@@ -171,18 +169,18 @@ class KeyTable:
     def release(self, numbers: Ints) -> None:
         """Forget keys by their numbers, each once."""
         if len(numbers):
-            _release(numbers, self._table, self._first, self._second, self._free, self._counts)
+            _release(numbers, self._table, self._known, self._free, self._counts)
 
     def keys_of(self, numbers: Ints) -> Keys:
-        return Keys(self._first[numbers], self._second[numbers])
+        words = self._known[numbers]
+        return Keys(words[:, 0].copy(), words[:, 1].copy())
 
     def _grow(self) -> None:
         old = self._table
         self._table = np.full(2 * len(old), -1, dtype=np.int64)
-        self._first = grown(self._first, len(old), 0)
-        self._second = grown(self._second, len(old), 0)
+        self._known = grown(self._known, len(old), 0)
         self._free = grown(self._free, len(old), 0)
-        _rebuild(self._table, old, self._first, self._second)
+        _rebuild(self._table, old, self._known)
 
 
 def grown(array: npt.NDArray[Any], size: int, fill: object) -> npt.NDArray[Any]:
