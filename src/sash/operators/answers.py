@@ -15,7 +15,7 @@ import pyarrow as pa
 from sash.lang.algebra import Field, OutputKind, SortKey
 from sash.operators.bag import Bag
 from sash.operators.delta import ALWAYS, NEVER, Delta, Ints, Signs, concat, empty_delta
-from sash.operators.net import net
+from sash.operators.net import in_order, net
 from sash.operators.operator import Moment, Operator, State
 from sash.operators.order import sort_order, value_order
 from sash.operators.resample import waiting_delta, waiting_table
@@ -65,13 +65,24 @@ class ChangeLog(Answers):
     """A view, Istream or Dstream: what enters and leaves at each instant, or one of both."""
 
     def __init__(
-        self, fields: Sequence[Field], streams: Sequence[str], step: int, kind: OutputKind = OutputKind.VIEW
+        self,
+        fields: Sequence[Field],
+        streams: Sequence[str],
+        step: int,
+        kind: OutputKind = OutputKind.VIEW,
+        *,
+        is_net: bool = False,
     ) -> None:
         super().__init__(fields, streams, step)
         self._kind = kind
+        self._is_net = is_net
+        self._has_begun = False
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
-        changes = net(self._ripe(inputs[0], moment))
+        ripe = self._ripe(inputs[0], moment)
+        # Changes from before the first instant are told together with those of that instant.
+        changes = in_order(ripe) if self._is_net and self._has_begun else net(ripe)
+        self._has_begun = self._has_begun or len(ripe) > 0
         match self._kind:
             case OutputKind.ISTREAM:
                 entering = changes.entering

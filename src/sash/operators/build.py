@@ -6,7 +6,8 @@ An edge between operators has three properties, which decide how the operator ab
 - `is_foreseen`: rows say when they leave, so a buffer must find those that are due;
 - `is_negative`: negative tuples come, so rows must be found by their values;
 - `is_internal`: in a query with windows of both kinds, the rows of an INTERNAL one. A join lets them go
-  without their results; whatever else they come to, they stay.
+  without their results; whatever else they come to, they stay;
+- `is_net`: no row enters while an equal one leaves, so the answer need not look for such pairs.
 
 The negative tuple approach (NT) makes everything explicit right above the windows. DIRECT and UPA differ in
 the buffer for rows that leave in another order than they came: a list that is scanned, or a calendar queue.
@@ -71,6 +72,7 @@ class Edge:
     is_foreseen: bool = False
     is_negative: bool = False
     is_internal: bool = False
+    is_net: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +197,8 @@ class _Builder:
             case _:
                 if limit is not None:
                     limited = Limited(edge.fields, level.streams, level.step, order, limit)
-                    edge = replace(edge, vertex=self._vertex(limited, [edge]), is_negative=True)
-                operator = ChangeLog(edge.fields, level.streams, level.step, output.kind)
+                    edge = self._explicit(limited, edge)
+                operator = ChangeLog(edge.fields, level.streams, level.step, output.kind, is_net=edge.is_net)
         return self._end(operator, edge)
 
     def _end(self, operator: Operator, edge: Edge) -> Edge:
@@ -256,7 +258,9 @@ class _Builder:
                 return self._same(Selection(edge.fields, logical.predicate), edge)
             case algebra.Project():
                 edge = self._relation(node.inputs[0], level, defer=defer, keeps_internal=True)
-                return self._same(Projection(edge.fields, logical.outputs), edge)
+                kept = {output.scalar.column for output in logical.outputs}
+                is_net = edge.is_net and all(field.name in kept for field in edge.fields)
+                return self._same(Projection(edge.fields, logical.outputs), replace(edge, is_net=is_net))
             case algebra.Union():
                 inputs = [self._relation(below, level) for below in node.inputs]
                 edge = self._put(MergeUnion(logical.fields), *inputs)
@@ -285,7 +289,8 @@ class _Builder:
         return Edge(self._vertex(Lasting(edge.fields), [edge]), edge.fields)
 
     def _explicit(self, operator: Operator, *inputs: Edge) -> Edge:
-        return Edge(self._vertex(operator, inputs), operator.fields, is_negative=True)
+        """An operator that compares what was there before an instant with what is there after it."""
+        return Edge(self._vertex(operator, inputs), operator.fields, is_negative=True, is_net=True)
 
     # ------------------------------------------------------------------ windows
 
@@ -351,7 +356,8 @@ class _Builder:
                 is_final=not definition.is_retroactive,
                 name=logical.name,
             )
-            self._known[known] = self._explicit(feed, self._same(Projection(fields, outputs), source))
+            changes = self._explicit(feed, self._same(Projection(fields, outputs), source))
+            self._known[known] = replace(changes, is_net=False)
         edge = replace(self._known[known], fields=logical.fields)
         if level.step > 1 and logical.is_retroactive:
             edge = self._same(Resample(logical.fields, level.step), edge)

@@ -23,7 +23,7 @@ def net(delta: Delta) -> Delta:
 
     The delta is explicit; equal are rows of the same values.
     """
-    return _ordered(_cancelled(delta, [pa.array(delta.ts)]))
+    return in_order(_cancelled(delta, [pa.array(delta.ts)]))
 
 
 def net_foreseen(delta: Delta) -> Delta:
@@ -45,7 +45,8 @@ def _cancelled(delta: Delta, also: list[pa.Array]) -> Delta:
     return Delta(rows.ts, rows.exp, rows.columns, np.sign(totals[copies]).astype(np.int8))
 
 
-def _ordered(delta: Delta) -> Delta:
+def in_order(delta: Delta) -> Delta:
+    """In the order of time, at each instant negative tuples first."""
     if delta.sign is None:
         return delta.sorted()
     if bool((delta.ts[1:] > delta.ts[:-1]).all()):
