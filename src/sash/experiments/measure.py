@@ -87,6 +87,7 @@ def compare(variants: Mapping[str, Variant], pace: Pace) -> dict[str, Measured]:
     for variant in variants.values():
         if not variant.is_filled:
             _pass(variant, variant.feed.steps(0, pace.window, max(pace.step, pace.window // _FILL_STEPS)))
+    gc.collect()
     now = pace.window
     counts = {name: _Counts.of(variant.flow) for name, variant in variants.items()}
     for number in range(pace.rounds + 1):
@@ -117,7 +118,6 @@ def compare(variants: Mapping[str, Variant], pace: Pace) -> dict[str, Measured]:
 
 
 def _pass(variant: Variant, steps: Sequence[Step]) -> float:
-    gc.collect()
     began = time.perf_counter()
     for step in steps:
         variant.flow.advance(step.sources, step.moment)

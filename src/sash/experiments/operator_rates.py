@@ -193,6 +193,7 @@ def measure_case(case: Case, sizes: Sizes) -> dict[int, Seen]:
         for rows in query.batches(query.streams * (window + window // 10) + 2 * sizes.batch, sizes.batch):
             query.take(rows)
     seen = {window: Seen(batch=sizes.batch) for window in sizes.windows}
+    gc.collect()
     for number in range(sizes.rounds + 1):
         for window, query in queries.items():
             _round(query, seen[window], sizes, is_counted=number > 0)
@@ -210,7 +211,6 @@ def measure_case(case: Case, sizes: Sizes) -> dict[int, Seen]:
 def _round(query: Query, seen: Seen, sizes: Sizes, *, is_counted: bool) -> None:
     batches = list(query.batches(sizes.round_tuples, sizes.batch))
     changes = 0
-    gc.collect()
     began = time.perf_counter()
     for rows in batches:
         changes += query.take(rows)

@@ -55,16 +55,19 @@ def with_result_buffer(flow: Dataflow, buffer: Expirations, *, may_be_negative: 
 
 def without_announcer(flow: Dataflow, below: type[Operator]) -> Dataflow:
     """The same without the announcer right above an operator of a kind: foreseen departures stay silent."""
-    (place,) = [
+    found = [
         i
         for i, vertex in enumerate(flow.vertices)
         if isinstance(vertex.operator, Announcer)
         and isinstance(flow.vertices[vertex.inputs[0]].operator, below)
     ]
+    if not found:
+        return flow
+    (place,) = found
     new = [i if i < place else i - 1 for i in range(len(flow.vertices))]
     (new[place],) = flow.vertices[place].inputs
     vertices = [
-        Vertex(v.operator, tuple(new[i] for i in v.inputs), v.fields, v.source, v.plan)
+        Vertex(v.operator, tuple(new[i] for i in v.inputs), v.fields, v.source)
         for i, v in enumerate(flow.vertices)
         if i != place
     ]
@@ -73,13 +76,13 @@ def without_announcer(flow: Dataflow, below: type[Operator]) -> Dataflow:
 
 def with_join(flow: Dataflow, *, is_hashed: bool, expire_every: int) -> Dataflow:
     """The same with another form of its window join, whose inputs are windows."""
-    (place,) = [i for i, vertex in enumerate(flow.vertices) if isinstance(vertex.operator, WindowJoin)]
-    vertex = flow.vertices[place]
-    if not isinstance(vertex.plan, Join):
-        raise InternalError("a join that stands for no join of the plan")
-    inputs = [JoinInput(flow.vertices[i].fields, Fifo(), is_ordered=True) for i in vertex.inputs]
-    equalities, residual = vertex.plan.equalities, vertex.plan.residual
-    join = WindowJoin(inputs, equalities, residual, is_hashed=is_hashed, expire_every=expire_every)
+    place = join_of(flow)
+    (nodes,) = flow.places.values()
+    (node,) = [node for node in nodes if isinstance(node, Join)]
+    inputs = [
+        JoinInput(flow.vertices[i].fields, Fifo(), is_ordered=True) for i in flow.vertices[place].inputs
+    ]
+    join = WindowJoin(inputs, node.equalities, node.residual, is_hashed=is_hashed, expire_every=expire_every)
     return _exchanged(flow, place, join)
 
 
@@ -92,5 +95,5 @@ def join_of(flow: Dataflow) -> int:
 def _exchanged(flow: Dataflow, place: int, operator: Operator) -> Dataflow:
     vertices = list(flow.vertices)
     old = vertices[place]
-    vertices[place] = Vertex(operator, old.inputs, old.fields, plan=old.plan)
+    vertices[place] = Vertex(operator, old.inputs, old.fields)
     return Dataflow(vertices, flow.outputs)

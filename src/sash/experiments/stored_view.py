@@ -18,8 +18,8 @@ import numpy as np
 from sash.lang.algebra import Field
 from sash.operators.delta import Delta, Ints, empty_delta
 from sash.operators.held import HeldRows
-from sash.operators.operator import Moment, Operator, arrow_types
-from sash.state.expirations import CalendarQueue, Expirations, ScanList
+from sash.operators.operator import Moment, Operator, State, arrow_types
+from sash.state.expirations import _ABSENT, _BEFORE, _WHEN, CalendarQueue, Expirations, ScanList
 
 
 class StoredView(Operator):
@@ -37,6 +37,12 @@ class StoredView(Operator):
             self._held.remove(self._held.match(leaving), is_due=False)
         self._held.remove(self._held.due(moment.through), is_due=True)
         return empty_delta(self.fields)
+
+    def snapshot(self) -> State:
+        return {"rows": self._held.table()}
+
+    def restore(self, state: State) -> None:
+        self._held.load(state["rows"])
 
     @property
     def state_rows(self) -> int:
@@ -77,6 +83,7 @@ class CountingCalendarQueue(CalendarQueue):
         if self.counts and self._since is not None and through >= self._since:
             first, last = self._since // self._width, through // self._width
             turned = np.arange(max(first, last - self.pages + 1), last + 1) % self.pages
-            page = (self._when[self._before != -2] // self._width) % self.pages
+            live = self._entries[self._entries[:, _BEFORE] != _ABSENT]
+            page = (live[:, _WHEN] // self._width) % self.pages
             self.looked_at += int(np.isin(page, turned).sum())
         return super().due(through)

@@ -20,12 +20,16 @@ from sash.experiments.strategies import LOG, VIEW
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Windows and steps in time units; `other_steps` are also tried with the largest window."""
+    """Windows and steps in time units; `other_steps` are also tried with the largest window.
+
+    A round has at least `round_steps` steps, to be long enough to time.
+    """
 
     windows: tuple[int, ...]
     step: int = 20
     other_steps: tuple[int, ...] = (100, 1000)
     rounds: int = 5
+    round_steps: int = 50
 
     @property
     def smallest(self) -> int:
@@ -40,8 +44,8 @@ class Sizes:
         return (self.step, *self.other_steps)
 
     def pace(self, window: int, step: int) -> Pace:
-        # A round is long enough to time, and has two lazy expirations of a join, every 5 % of its window.
-        return Pace(window, step, max(window // 10, 50 * self.step, 5 * step), self.rounds)
+        # Two lazy expirations of a join, which come every 5 % of its window, are in a round.
+        return Pace(window, step, max(window // 10, self.round_steps * self.step, 5 * step), self.rounds)
 
 
 SMALL = Sizes((2_000, 10_000, 50_000), rounds=3)

@@ -66,7 +66,7 @@ def variants(point: Point, pace: Pace) -> dict[str, Variant]:
     return {
         NT_UP: variant("NT", query, streams, point.top, shape=pull_up_negation),
         NT_DOWN: variant("NT", query, streams, point.top, shape=push_down_negation),
-        UPA_UP: variant("UPA", query, streams, point.top, shape=pull_up_negation),
+        UPA_UP: variant("UPA", query, streams, point.top, is_strict=True, shape=pull_up_negation),
     }
 
 
