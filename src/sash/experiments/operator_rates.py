@@ -267,9 +267,12 @@ def _claims(seen: Mapping[str, Mapping[int, Seen]], sizes: Sizes) -> list[Claim]
             "< 2 ×",
             _each(falls),
             max(falls.values()) < 2,
-            f"the same work touches {most // least} × as much memory, which no longer lies in the caches; "
-            "batches of "
-            f"{sizes.batch:,} tuples",
+            f"in batches of {sizes.batch:,} tuples, with state of "
+            + ", ".join(
+                f"{windows[least].bytes_[-1] / 1e6:,.1f} and {windows[most].bytes_[-1] / 1e6:,.0f} MB "
+                f"({name})"
+                for name, windows in seen.items()
+            ),
         ),
         Claim(
             "proportional",
@@ -277,7 +280,6 @@ def _claims(seen: Mapping[str, Mapping[int, Seen]], sizes: Sizes) -> list[Claim]
             "< 2 ×",
             _each(shape),
             max(shape.values()) < 2,
-            "arrays double when they are full",
         ),
         Claim(
             "flat",

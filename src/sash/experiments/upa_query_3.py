@@ -122,12 +122,9 @@ def _claims(seen: Seen, sizes: Sizes) -> list[Claim]:
             "slower",
             f"NT takes {over[sizes.largest]:.2f} × as long at {sizes.largest:,}",
             over[sizes.largest] < 1,
-            "published, a negative tuple searches the calendar queue for its row; here an index by value "
-            "finds it "
-            "and the queue's page unlinks it at once, however many results there are "
-            f"({large[UPA].results:,}). UPA "
-            f"passes {large[UPA].moved:,.0f} rows for 1,000 tuples, NT {large[NT].moved:,.0f}. NT takes "
-            f"{trend}",
+            "a negative tuple finds its row by an index by value here, where the published one searches the "
+            f"calendar queue; UPA passes {large[UPA].moved:,.0f} rows for 1,000 tuples and NT "
+            f"{large[NT].moved:,.0f}; the result has {large[UPA].results:,} rows; NT takes {trend}",
         ),
         Claim(
             "announce",

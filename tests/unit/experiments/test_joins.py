@@ -33,7 +33,7 @@ def tables():
 
 def results(variant, first, last, step):
     """Results of (first, last] in time units, by when they begin and end."""
-    found = []
+    found: list[tuple[int, int, int]] = []
     for each in variant.feed.steps(first * STREAMS.ticks, last * STREAMS.ticks, step * STREAMS.ticks):
         (delta,) = variant.flow.advance(each.sources, each.moment).values()
         found.extend(
