@@ -49,7 +49,7 @@ class Sizes:
 
 
 SMALL = Sizes((2_000, 10_000, 50_000), rounds=3)
-PAPER = Sizes((2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000))
+PAPER = Sizes((2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000), rounds=3)
 SCALES = {"small": SMALL, "paper": PAPER}
 
 
@@ -87,7 +87,7 @@ def sweep(cases: Sequence[str], stepped: Iterable[str], sizes: Sizes, variants: 
 
 
 def table(seen: Seen, *left_out: str) -> list[dict[str, Cell]]:
-    """A row for each strategy, window and step; what is counted is that of the stored result."""
+    """A row for each strategy, window and step; counts are for one tuple, with the result stored."""
     rows: list[dict[str, Cell]] = []
     for point, strategies in seen.items():
         if point.top == LOG:
@@ -102,9 +102,9 @@ def table(seen: Seen, *left_out: str) -> list[dict[str, Cell]]:
                 "view ms": measured.time,
                 "log ms": logs[name].time if name in logs else None,
                 "results": measured.results,
-                "moved": round(measured.moved),
-                "negative": round(measured.negative),
-                "looked at": round(measured.looked_at),
+                "moved": measured.moved / 1000,
+                "negative": measured.negative / 1000,
+                "looked at": measured.looked_at / 1000,
                 "rows": measured.state_rows,
                 "MB": measured.state_bytes / 1e6,
             }
