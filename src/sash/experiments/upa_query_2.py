@@ -115,7 +115,7 @@ def _claims(seen: Seen, sizes: Sizes) -> list[Claim]:
             "many results: UPA still needs far less space",
             "significantly less",
             f"{fewer[PAIRS]:.1f} × fewer rows, {smaller[PAIRS]:.1f} × fewer bytes",
-            min(fewer[PAIRS], smaller[PAIRS]) >= 1.5,
+            min(fewer[PAIRS], smaller[PAIRS]) >= 2,
             f"for {pairs['UPA'].results:,} results δ* holds {rows[PAIRS]['UPA']:,} rows and NT "
             f"{rows[PAIRS]['NT']:,}",
         ),
