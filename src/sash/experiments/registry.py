@@ -1,4 +1,4 @@
-"""The experiments by name. Those of the papers are named by paper and figure, such as `004-fig-9`."""
+"""The experiments by name. Those of the papers say in their titles which figures they repeat."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sash.errors import UnknownName, UserError
-from sash.experiments import planning, scan_limit
+from sash.experiments import (
+    join_algorithms,
+    join_order,
+    operator_rates,
+    planning,
+    scan_limit,
+    upa_query_1,
+    upa_query_2,
+    upa_query_3,
+    upa_query_4,
+)
 from sash.experiments.result import Note, Result, silent
 
 SCALES = ("small", "paper")
@@ -24,7 +34,18 @@ class Experiment:
 
 
 _EXPERIMENTS = tuple(
-    Experiment(module.NAME, module.TITLE, module.measure, module.draw) for module in (planning, scan_limit)
+    Experiment(module.NAME, module.TITLE, module.measure, module.draw)
+    for module in (
+        planning,
+        scan_limit,
+        operator_rates,
+        upa_query_1,
+        upa_query_2,
+        upa_query_3,
+        upa_query_4,
+        join_order,
+        join_algorithms,
+    )
 )
 
 

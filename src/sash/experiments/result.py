@@ -22,13 +22,17 @@ def silent(doing: str, share: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Something that was published or promised, and what was measured here."""
+    """Something that was published or promised, and what was measured here.
+
+    `because` says in measured numbers why it holds or does not.
+    """
 
     id: str
     text: str
     published: str
     measured: str
     holds: bool
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,10 @@ class Result:
                 claim.id, claim.text, claim.published, claim.measured, "yes" if claim.holds else "NO"
             )
         console.print(claims)
+        for claim in self.claims:
+            if claim.because:
+                verdict = "holds" if claim.holds else "does not hold here"
+                console.print(f"{claim.id} {verdict}: {claim.because}", highlight=False, markup=False)
         text: io.StringIO = console.file  # type: ignore[assignment]
         return text.getvalue().rstrip()
 

@@ -1,0 +1,41 @@
+"""What the tests of experiments have in common."""
+
+from __future__ import annotations
+
+import collections
+
+from sash.experiments.drive import SECOND
+
+
+def number(row, column):
+    """A cell of a table that has a number."""
+    value = row[column]
+    assert isinstance(value, int | float)
+    return value
+
+
+def changes(variant, through, step):
+    """The changes that leave a dataflow, as a sorted list of (time unit, sign, values)."""
+    found: list[tuple[int, int, tuple[object, ...]]] = []
+    for each in variant.feed.steps(0, through, step):
+        (delta,) = variant.flow.advance(each.sources, each.moment).values()
+        values = zip(*(column.to_pylist() for column in delta.columns), strict=True)
+        found.extend(zip((delta.ts // SECOND).tolist(), delta.signs().tolist(), values, strict=True))
+    return sorted(found)
+
+
+def standing(log):
+    """What stands after some changes: values with how often they are there."""
+    bag: collections.Counter[tuple[object, ...]] = collections.Counter()
+    for _, sign, values in log:
+        bag[values] += sign
+    return +bag
+
+
+def stored(variant, through, step):
+    """What a stored view holds after a run."""
+    for each in variant.feed.steps(0, through, step):
+        variant.flow.advance(each.sources, each.moment)
+    table = variant.flow.vertices[-1].operator.snapshot()["rows"]
+    columns = [table.column(name).to_pylist() for name in table.column_names[2:]]
+    return collections.Counter(zip(*columns, strict=True))
