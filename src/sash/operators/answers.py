@@ -299,7 +299,8 @@ class Limited(Relations):
             before = now
         if given:
             self._shown = Bag(self.fields)
-            np.add.at(self._shown.count, self._shown.know(before), 1)
+            values_shown = self._shown.know(before)
+            np.add.at(self._shown.count, values_shown, 1)
         self._bag.forget(values)
         return concat(given, self.fields)
 

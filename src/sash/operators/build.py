@@ -306,6 +306,12 @@ class _Builder:
         if isinstance(logical, algebra.Output):
             edge = self._answer(node, inner)
             return self._same(Sequenced(edge.fields, stream_name(logical)), replace(edge, is_negative=False))
+        if isinstance(logical, algebra.Select | algebra.Project) and _is_over_output(logical):
+            # What was pushed below the window filters and projects the rows of the stream.
+            edge = self._stream(node.inputs[0], level)
+            if isinstance(logical, algebra.Select):
+                return self._same(Selection(edge.fields, logical.predicate), edge)
+            return self._same(Projection(edge.fields, logical.outputs), edge)
         if not is_internal(logical) and not any(isinstance(n, algebra.Output) for n in logical.walk()):
             raise InternalError("a window over a sub-query whose windows are not internal")
         return self._elements(node, inner)
@@ -563,6 +569,12 @@ def _comes_in_order(node: Node, edge: Edge) -> bool:
 
 def _algorithms(node: Exec) -> tuple[JoinAlgorithm, ...]:
     return tuple(below.algorithm for below in node.walk() if isinstance(below, JoinExec))
+
+
+def _is_over_output(node: Node) -> bool:
+    while isinstance(node, algebra.Select | algebra.Project):
+        node = node.input
+    return isinstance(node, algebra.Output)
 
 
 def _until_windows(node: Node) -> Sequence[Node]:
