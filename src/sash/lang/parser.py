@@ -24,6 +24,9 @@ _FORMATS = ("TEXT", "JSON", "SVG")
 _STATEMENTS = "a statement: CREATE, DROP, SHOW, EXPLAIN or SELECT"
 _SOURCE = "FROM and the source, such as FROM 'csv:packets.csv'"
 
+# Options that are called like a keyword.
+KEYWORD_OPTIONS = ("join",)
+
 Clauses = dict[str, object]
 
 
@@ -143,8 +146,16 @@ class CqlParser(QueryParser):
         self.expect_token(TokenType.R_PAREN, "',' or ')'")
         return options
 
+    def _option_name(self) -> exp.Identifier:
+        """A name; an option may be called like a keyword, as in WITH (join = 'lazy')."""
+        token = self._curr
+        if token.text.lower() not in KEYWORD_OPTIONS:
+            return self.name("the name of an option")
+        self._advance()
+        return mark(exp.Identifier(this=token.text.lower(), quoted=False), token)
+
     def _option(self) -> Node:
-        key = self.name("the name of an option")
+        key = self._option_name()
         self.expect_token(TokenType.EQ, "'='")
         value = self._unary()
         number = value.this if isinstance(value, exp.Neg) else value

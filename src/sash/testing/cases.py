@@ -69,7 +69,7 @@ class Case:
     def read(path: Path) -> Case:
         note, *parts = _SECTION.split(path.read_text(encoding="utf-8"))
         sections = {name: body.removesuffix("\n") for name, body in zip(parts[::2], parts[1::2], strict=True)}
-        run = dict(line.split(" ", 1) for line in sections.pop("run", "").splitlines())
+        run = dict(line.partition(" ")[::2] for line in sections.pop("run", "").splitlines())
         stops = run.get("interruptions")
         return Case(
             note.strip(),
