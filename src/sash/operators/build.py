@@ -533,7 +533,11 @@ class _Builder:
 
 def stream_name(node: Node) -> str:
     """What the stream below a window is called: the rows that a sub-query gives are a stream of their own."""
-    return leaf_of(node).name if is_scan(node) else f"stream {hash(node):x}"
+    if is_scan(node):
+        return leaf_of(node).name
+    while _is_over_output(node) and not isinstance(node, algebra.Output):
+        (node,) = node.children
+    return f"stream {hash(node):x}"
 
 
 def _level(node: Node, strategy: Strategy, unit: int) -> Level:

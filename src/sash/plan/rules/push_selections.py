@@ -8,7 +8,8 @@
 Selections pass time-based windows, because a row's lifetime does not depend on other rows. They do not pass
 windows counted in rows: the n newest rows that satisfy p are not those of the n newest rows that satisfy p.
 They pass PARTITION BY … ROWS only if they read nothing but the partitioning columns, and a group-by only if
-they read nothing but its keys.
+they read nothing but its keys. They do not pass a window over a sub-query: its first row, whatever it is, is when
+the answers begin.
 """
 
 from __future__ import annotations
@@ -55,9 +56,18 @@ def _push(node: Node) -> Node:
 
 
 def _passes(part: Scalar, window: algebra.Window) -> bool:
+    if not _is_of_stream(window.input):
+        return False
     if window.spec.kind is WindowKind.ROWS:
         return bool(window.spec.partition) and set(window.spec.partition).issuperset(part.inputs)
     return True
+
+
+def _is_of_stream(node: Node) -> bool:
+    """Whether a window is over a stream and not over the rows that a sub-query gives."""
+    while isinstance(node, algebra.Select | algebra.Project):
+        node = node.input
+    return isinstance(node, algebra.Stream)
 
 
 def _split(
