@@ -8,8 +8,8 @@
 Selections pass time-based windows, because a row's lifetime does not depend on other rows. They do not pass
 windows counted in rows: the n newest rows that satisfy p are not those of the n newest rows that satisfy p.
 They pass PARTITION BY … ROWS only if they read nothing but the partitioning columns, and a group-by only if
-they read nothing but its keys. They do not pass a window over a sub-query: its first row, whatever it is, is when
-the answers begin.
+they read nothing but its keys. They do not pass a window over a sub-query: its first row, whatever it is, is
+when the answers begin.
 """
 
 from __future__ import annotations
