@@ -29,7 +29,7 @@ def test_each_operator_shows_the_rows_that_left_it_and_what_it_kept(tmp_path):
     """
     program, run = _explained(tmp_path, "EXPLAIN ANALYZE SELECT DISTINCT a FROM s [RANGE 5 SEC] WHERE n < 9;")
     (shown,) = json.loads(explain_program(program, "json", None, run))
-    measured = {}
+    measured: dict[str, dict[str, int]] = {}
     step = shown["tree"]
     while True:
         if step["measured"] is not None:
