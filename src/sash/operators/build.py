@@ -45,7 +45,7 @@ from sash.operators.selection import Selection
 from sash.operators.time_window import TimeWindow
 from sash.operators.union import MergeUnion
 from sash.plan.canonical import canonical
-from sash.plan.cost import Strategy
+from sash.plan.cost import Strategy, strategy_below
 from sash.plan.patterns import Pattern, pattern_of
 from sash.plan.physical import Exec, JoinAlgorithm, JoinExec
 from sash.plan.run_plan import (
@@ -486,7 +486,8 @@ class _Builder:
         relation = logical.relation
         if relation.is_retroactive and not relation.is_static:
             return self._retroactive(node, logical, level)
-        left = self._relation(node.inputs[0], level, defer=True, keeps_internal=True)
+        inner = replace(level, strategy=strategy_below(logical, level.strategy))
+        left = self._relation(node.inputs[0], inner, defer=True, keeps_internal=True)
         right = self._relation_rows(relation, level)
         lookup = LookupJoin(
             left.fields,

@@ -99,13 +99,13 @@ class HeldRows:
             self._by_row.remove(slots)
         self.rows.free(slots)
 
-    def table(self) -> pa.Table:
-        """All rows, in the order in which they leave."""
-        slots = self.rows.live_slots()
-        order = np.lexsort((self.rows.start[slots], self.rows.exp[slots]))
+    def table(self, chosen: Ints | None = None) -> pa.Table:
+        """Rows, or all of them, in the order in which they leave."""
+        slots = self.rows.live_slots() if chosen is None else chosen
+        order = np.lexsort((self.rows.start[slots], self.rows.end[slots]))
         slots = slots[order]
         columns = {f"c{i}": column for i, column in enumerate(self.rows.gather(slots))}
-        return pa.table({"ts": self.rows.start[slots], "exp": self.rows.exp[slots], **columns})
+        return pa.table({"ts": self.rows.start[slots], "exp": self.rows.end[slots], **columns})
 
     def load(self, table: pa.Table) -> Ints:
         return self.enter(delta_of(table))

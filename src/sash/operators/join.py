@@ -10,6 +10,10 @@ One class covers algorithms 2 to 5:
   and then; a probe passes over what has expired;
 - hashed: a probe follows the chain of its key; nested loops: it looks at all rows.
 
+A row of an INTERNAL window leaves without its results. If a row of another window can be taken back, and with
+it those results, the row is kept aside, for probes that look back, until no row is left that it was joined
+with.
+
 Results do not depend on any of it. A batch that brings l and r tuples costs O(l + r + results) when hashed.
 """
 
@@ -44,6 +48,8 @@ from sash.state.fingerprints import fingerprint
 
 # Combinations that are held at once; a probe that finds more is done in parts.
 _MOST = 4_000_000
+# So many rows that have left an INTERNAL window are kept aside before any is looked at again.
+_FEW = 1_024
 _NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -103,6 +109,8 @@ class Side:
         types = [*arrow_types(given.fields), *(ARROW_TYPES[scalar.type] for scalar in self._computed)]
         self.held = HeldRows(types, given.buffer, by_row=given.may_be_negative)
         self.indexes = {self.places(key): Chains() for key in keys}
+        # Rows that have left, but are still needed to find the results that they are part of.
+        self.aside = _NONE
 
     def places(self, key: Sequence[Scalar]) -> tuple[int, ...]:
         return tuple(self._place[scalar] for scalar in key)
@@ -131,6 +139,20 @@ class Side:
         for chains in self.indexes.values():
             chains.remove(slots)
         self.held.remove(slots, is_due=is_due)
+
+    def put_aside(self, slots: Ints, *, is_due: bool) -> None:
+        if not is_due:
+            self.held.forget(slots)
+        self.aside = np.concatenate((self.aside, slots))
+
+    def snapshot(self) -> tuple[pa.Table, pa.Table]:
+        """The rows of the window, and those that are kept aside."""
+        present = np.setdiff1d(self.held.rows.live_slots(), self.aside)
+        return self.held.table(present), self.held.table(self.aside)
+
+    def restore(self, present: pa.Table, aside: pa.Table) -> None:
+        self.put_aside(self.enter(delta_of(aside), 0), is_due=False)
+        self.enter(delta_of(present), 0)
 
     @property
     def nbytes(self) -> int:
@@ -162,6 +184,13 @@ class WindowJoin(Operator):
                 if step.links:
                     keys[step.input][own_keys(step)] = None
         self._sides = [Side(given, list(own)) for given, own in zip(inputs, keys, strict=True)]
+        # Results of rows in INTERNAL windows are taken back with the rows of these inputs.
+        self._withdrawing = [
+            side
+            for side, given in zip(self._sides, inputs, strict=True)
+            if given.may_be_negative and not given.is_internal
+        ]
+        self._few = _FEW
 
     # ------------------------------------------------------------------ a batch
 
@@ -185,7 +214,7 @@ class WindowJoin(Operator):
             older = slots[self._sides[i].held.rows.born[slots] < self._batch]
             given.extend(self._results(i, older, OLDER_AND_STAYING, OLDER, is_new=False))
         for side, slots in zip(self._sides, withdrawn, strict=True):
-            side.remove(slots, is_due=False)
+            self._leave(side, slots, is_due=False)
         self._expire(moment.through)
         return concat(given, self.fields) if given else empty_delta(self.fields)
 
@@ -193,8 +222,22 @@ class WindowJoin(Operator):
         if self._expired is not None and through - self._expired < self._expire_every:
             return
         for side in self._sides:
-            side.remove(side.held.due(through), is_due=True)
+            self._leave(side, side.held.due(through), is_due=True)
         self._expired = through
+
+    def _leave(self, side: Side, slots: Ints, *, is_due: bool) -> None:
+        if not (side.is_internal and self._withdrawing):
+            side.remove(slots, is_due=is_due)
+            return
+        side.put_aside(slots, is_due=is_due)
+        if len(side.aside) < self._few:
+            return
+        starts = [other.held.rows.start[other.held.rows.live_slots()] for other in self._withdrawing]
+        first = min((int(start.min()) for start in starts if len(start)), default=NEVER)
+        is_needed = side.held.rows.end[side.aside] > first
+        unneeded, side.aside = side.aside[~is_needed], side.aside[is_needed]
+        side.remove(unneeded, is_due=True)
+        self._few = max(_FEW, 2 * max(len(each.aside) for each in self._sides))
 
     def _results(self, start: int, slots: Ints, before: int, after: int, *, is_new: bool) -> Iterator[Delta]:
         """What rows of one input give; `before` and `after` say what is seen of inputs before and after it.
@@ -204,7 +247,10 @@ class WindowJoin(Operator):
         rows = self._sides[start].held.rows
         slots = slots[rows.start[slots] < rows.end[slots]]
         found = _Combinations({start: slots}, rows.start[slots], rows.end[slots], *self._ends(start, slots))
-        modes = [before if i < start else after for i in range(len(self._sides))]
+        modes = [
+            (before if is_new or not side.is_internal else OLDER) if i < start else after
+            for i, side in enumerate(self._sides)
+        ]
         for combined in self._extend(found, self._steps[start], modes):
             yield from self._changes(combined, is_new)
 
@@ -321,11 +367,14 @@ class WindowJoin(Operator):
     # ------------------------------------------------------------------ state
 
     def snapshot(self) -> State:
-        return {f"input{i}": side.held.table() for i, side in enumerate(self._sides)}
+        state: State = {}
+        for i, side in enumerate(self._sides):
+            state[f"input{i}"], state[f"aside{i}"] = side.snapshot()
+        return state
 
     def restore(self, state: State) -> None:
         for i, side in enumerate(self._sides):
-            side.enter(delta_of(state[f"input{i}"]), self._batch)
+            side.restore(state[f"input{i}"], state[f"aside{i}"])
 
     @property
     def state_rows(self) -> int:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sash.lang import algebra
 from sash.lang.algebra import Node, OutputKind
-from sash.plan.cost import Buffer, Estimate, Strategy
+from sash.plan.cost import Buffer, Estimate, Strategy, strategy_below
 from sash.plan.patterns import Pattern, output_pattern, pattern_of
 
 
@@ -234,7 +234,8 @@ _PLAIN: dict[type[Node], type[Exec]] = {
 
 
 def _physical(estimate: Estimate, choices: Choices, is_restoring: bool) -> Exec:
-    inputs = tuple(_physical(below, choices, is_restoring) for below in estimate.inputs)
+    inner = replace(choices, strategy=strategy_below(estimate.node, choices.strategy))
+    inputs = tuple(_physical(below, inner, is_restoring) for below in estimate.inputs)
     match estimate.node:
         case algebra.Join():
             return JoinExec(estimate, inputs, _join_algorithm(estimate, choices, is_restoring))

@@ -5,7 +5,7 @@ from sash.plan.cost.estimates import Cost, Estimate
 from sash.plan.cost.join_order import JoinOrder, order_windows
 from sash.plan.cost.joins import WindowStatistics, join_cost, result_size
 from sash.plan.cost.matching import join_windows
-from sash.plan.cost.operators import StrictStorage, estimate, order_join, strict_storage
+from sash.plan.cost.operators import StrictStorage, estimate, order_join, strategy_below, strict_storage
 from sash.plan.cost.selectivity import distinct_values, selectivity
 from sash.plan.cost.statistics import Statistics, StreamStatistics
 
@@ -29,5 +29,6 @@ __all__ = [
     "order_windows",
     "result_size",
     "selectivity",
+    "strategy_below",
     "strict_storage",
 ]

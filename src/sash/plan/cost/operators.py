@@ -91,15 +91,25 @@ def order_join(
 def _estimate(plan: Node, statistics: Statistics, strategy: Strategy, storage: StrictStorage) -> Estimate:
     hashes = strategy is Strategy.UPA and storage is StrictStorage.HASH
 
-    def visit(node: Node, announces: bool) -> Estimate:
-        below = strategy is Strategy.NT
+    def visit(node: Node, announces: bool, strategy: Strategy) -> Estimate:
+        inner = strategy_below(node, strategy)
+        below = inner is Strategy.NT
         if hashes:
             is_strict = any(pattern_of(child) is Pattern.STR for child in node.children)
             below = is_strict or (announces and not isinstance(node, _SELF_MAINTAINED))
-        inputs = tuple(visit(child, below) for child in node.children)
+        inputs = tuple(visit(child, below, inner) for child in node.children)
         return _operator(node, inputs, Context(statistics, strategy, announces))
 
-    return visit(plan, strategy is Strategy.NT or (hashes and pattern_of(plan) is Pattern.STR))
+    return visit(plan, strategy is Strategy.NT or (hashes and pattern_of(plan) is Pattern.STR), strategy)
+
+
+def strategy_below(node: Node, strategy: Strategy) -> Strategy:
+    """The strategy for the inputs of an operator: a join with a non-retroactive relation takes no negative
+    tuples (3.5.3), so what lies below it expires by its timestamps whatever the user asks for.
+    """
+    if isinstance(node, algebra.RelationJoin) and not (node.relation.is_static or node.relation.is_retroactive):
+        return Strategy.UPA
+    return strategy
 
 
 def _operator(node: Node, inputs: tuple[Estimate, ...], context: Context) -> Estimate:
