@@ -159,7 +159,7 @@ class _Evaluation:
         if isinstance(node, algebra.Output):
             answers = self.output(node.input, node.kind)
             return [(at, rows) for (at, _), rows in sorted(answers.items())]
-        timeline = self._timeline(node)
+        timeline = self._timeline(node, as_external=True)
         aggregates = any(isinstance(below, algebra.Aggregate) for below in level_nodes(node))
         if _is_internal(node) and _time_slide(node) and aggregates:
             return timeline
@@ -183,9 +183,14 @@ class _Evaluation:
 
     # -------------------------------------------------------------- levels
 
-    def _timeline(self, node: Node, *, sampled: bool = True) -> Timeline:
-        """The relation of a level; not `sampled`, as if its windows had no SLIDE, but with its boundaries."""
+    def _timeline(self, node: Node, *, sampled: bool = True, as_external: bool = False) -> Timeline:
+        """The relation of a level.
+
+        Not `sampled`, as if its windows had no SLIDE, but with its boundaries; `as_external`, as if none were
+        INTERNAL.
+        """
         windows = [below for below in level_nodes(node) if isinstance(below, Window)]
+        mixed = not as_external and len({window.spec.is_internal for window in windows}) > 1
         for window in windows:
             if not is_stream_of_tuples(window.input) and window.input not in self._derived:
                 self._derive(window.input)
@@ -198,7 +203,12 @@ class _Evaluation:
             instants = {first, *instants, *self._candidates(node, windows)}
         asked = sorted(at for at in instants if first <= at <= self._end)
         bags = answers_at(
-            node if sampled else _unsampled(node), asked, self._tables, unit=self._unit, derived=self._derived
+            node if sampled else _unsampled(node),
+            asked,
+            self._tables,
+            unit=self._unit,
+            derived=self._derived,
+            mixed=mixed,
         )
         return list(zip(asked, bags, strict=True))
 

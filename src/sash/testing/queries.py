@@ -68,12 +68,14 @@ class QueryMaker:
         return f"{body}{options}{allow}"
 
     def _output(self) -> str:
-        form = self._pick(("operator",) * 8 + ("wstream", "added up"))
+        form = self._pick(("operator",) * 12 + ("wstream", "wstream", "added up", "mixed"))
         if form == "wstream":
             body = self._body(Level(is_windowed=True), 2)
             return f"Wstream({body.text}){windows.output_window(self._draw, self._tick)}"
         if form == "added up":
             return self._added_up()
+        if form == "mixed":
+            return self._mixed()
         at = windows.level(self._draw)
         body = self._body(at, 2)
         text = self._ordered(body, at)
@@ -92,6 +94,28 @@ class QueryMaker:
         outer = self._pick(("COUNT", "MAX", "MIN"))
         last = windows.output_window(self._draw, self._tick)
         return f"SELECT {outer}(Wstream({inner}){last}) AS c0 FROM {source.text}"
+
+    def _mixed(self) -> str:
+        """A join of which some windows are INTERNAL."""
+        at = windows.level(self._draw, may_be_internal=False)
+        levels = [
+            replace(at, is_internal=True),
+            at,
+            *self._pick(((), (at,), (replace(at, is_internal=True),))),
+        ]
+        sources = [self._stream(level) for level in levels]
+        conditions = [self._equal(sources[0].columns, source.columns) for source in sources[1:]]
+        text = f"\n  FROM {', '.join(source.text for source in sources)}"
+        joining = [f"({condition})" for condition in conditions if condition]
+        text += f"\n  WHERE {' AND '.join(joining)}" if joining else ""
+        columns = [column for source in sources for column in source.columns]
+        if self._flag(3):
+            select = self._grouped(replace(at, is_windowed=True), columns, text).text
+        else:
+            items = [expressions.expression(self._draw, columns).sql for _ in range(self._pick((1, 2)))]
+            select = f"SELECT {_listed(items)}{text}"
+        operator = self._pick(("", "Istream", "Dstream"))
+        return f"{operator}({select})" if operator else select
 
     def _body(self, at: Level, depth: int) -> Select:
         """A SELECT, or a few that are put together."""
@@ -355,8 +379,8 @@ _OPTIONS = (
     *[""] * 6,
     "\n  WITH (strategy = 'nt')",
     "\n  WITH (strategy = 'direct')",
-    "\n  WITH (strategy = 'upa', \"join\" = 'eager')",
-    "\n  WITH (\"join\" = 'eager-lazy')",
-    "\n  WITH (\"join\" = 'lazy')",
-    "\n  WITH (\"join\" = 'lazy-restore')",
+    "\n  WITH (strategy = 'upa', join = 'eager')",
+    "\n  WITH (join = 'eager-lazy')",
+    "\n  WITH (join = 'lazy')",
+    "\n  WITH (join = 'lazy-restore')",
 )

@@ -15,6 +15,7 @@ Hidden columns start with a dot that no name of CQL can have:
     ·until  when the lifetime ends that the source gave a tuple, or a version of a relation's row
     ·from   when that version begins
     ·start  the instant at which a row came to be: what a join with a non-retroactive relation goes by
+    ·end    the instant at which a row of an INTERNAL window can no longer be joined (see `mixed`)
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import pyarrow as pa
 
 from sash.errors import InternalError
 from sash.lang import algebra
-from sash.lang.algebra import Node, WindowKind
+from sash.lang.algebra import Node, WindowKind, WindowSpec
 from sash.testing.definitions import aggregate_sql
 from sash.testing.rows import Bag, normal_row
 
@@ -84,10 +85,13 @@ def answers_at(
     *,
     unit: int = 1,
     derived: Mapping[Node, str] | None = None,
+    mixed: bool = False,
 ) -> list[Bag]:
     """The bags Q(τ) for all given instants, which are multiples of `unit`.
 
-    `derived` names the tables of streams that are answers of sub-queries, by the node under their window.
+    `derived` names the tables of streams that are answers of sub-queries, by the node under their window. In
+    a `mixed` plan, where only some windows are INTERNAL, rows of those are joined while they are live, and
+    the results stay until another window leaves them behind.
     """
     answers: list[Bag] = [Counter() for _ in instants]
     if not instants:
@@ -99,7 +103,7 @@ def answers_at(
             _registered[name] = table
     numbered = {"·i": pa.array(range(len(instants)), pa.int64()), "·at": pa.array(instants, pa.int64())}
     _connection.register("·instants", pa.table(numbered))
-    writer = _Writer(unit, derived or {})
+    writer = _Writer(unit, derived or {}, mixed)
     answer = f'SELECT "·i"{_quoted(plan.names)} FROM ({writer.relation(plan)})'
     for number, *row in _connection.execute(answer).fetchall():
         answers[number][normal_row(tuple(row))] += 1
@@ -137,35 +141,40 @@ class _Writer:
 
     unit: int
     derived: Mapping[Node, str] = field(default_factory=dict)
+    mixed: bool = False
 
-    def relation(self, node: Node, start: bool = False) -> str:
-        """SQL of a node above the windows: ·i, ·start if it is asked for, and the fields."""
-        hidden = f'"·i"{_quoted(["·start"] if start else [])}'
+    def _life(self, born: bool, of: str = "") -> str:
+        """The hidden columns that say when a row came to be, and until when it can be joined."""
+        return _quoted(["·start", *(["·end"] if self.mixed else [])] if born else [], of)
+
+    def relation(self, node: Node, born: bool = False) -> str:
+        """SQL of a node above the windows: ·i, its life if that is asked for, and the fields."""
+        hidden = f'"·i"{self._life(born)}'
         fields = _quoted(node.names)
         match node:
             case algebra.Output():
-                return self.relation(node.input, start)
+                return self.relation(node.input, born)
             case algebra.Relation():
                 live = 'r."·from" <= n."·at" AND n."·at" < r."·until"'
                 source = f'"·instants" n JOIN {_name(node.name)} r ON {live}'
                 return f'SELECT n."·i"{_renamed(node, "r")} FROM {source}'
             case algebra.Window():
-                return self._window(node, start)
+                return self._window(node, born)
             case algebra.Select():
-                rows = self._below(node.input, start)
+                rows = self._below(node.input, born)
                 return f"SELECT {hidden}{fields} FROM {rows} WHERE {node.predicate.sql}"
             case algebra.Project():
                 outputs = "".join(f", {o.scalar.sql} AS {_name(o.name)}" for o in node.outputs)
-                return f"SELECT {hidden}{outputs} FROM {self._below(node.input, start)}"
+                return f"SELECT {hidden}{outputs} FROM {self._below(node.input, born)}"
             case algebra.Join():
-                return self._join(node, start)
+                return self._join(node, born)
             case algebra.RelationJoin():
-                return self._relation_join(node, start)
+                return self._relation_join(node, born)
             case algebra.SemiJoin():
-                return self._semi_join(node, start)
+                return self._semi_join(node, born)
             case algebra.Union():
-                return f"{self._below(node.left, start)} UNION ALL {self._below(node.right, start)}"
-        if start:
+                return f"{self._below(node.left, born)} UNION ALL {self._below(node.right, born)}"
+        if born:
             raise InternalError(f"a row of a {type(node).__name__} has no instant at which it came to be")
         match node:
             case algebra.Distinct():
@@ -180,34 +189,36 @@ class _Writer:
                 return self._limit(node)
         raise InternalError(f"{type(node).__name__} has no meaning above a window")
 
-    def _below(self, node: Node, start: bool = False) -> str:
-        return f"({self.relation(node, start)})"
+    def _below(self, node: Node, born: bool = False) -> str:
+        return f"({self.relation(node, born)})"
 
     # ------------------------------------------------------------- operators
 
-    def _join(self, node: algebra.Join, start: bool) -> str:
+    def _join(self, node: algebra.Join, born: bool) -> str:
         """Each input is joined as soon as it stands there, and the conditions when all do."""
         parts = [f"{e.left.sql} = {e.right.sql}" for e in node.equalities]
         parts += [node.residual.sql] if node.residual is not None else []
-        inputs = [f"{self._below(child, start)} AS t{i}" for i, child in enumerate(node.inputs)]
-        joined = inputs[0]
-        for i, source in enumerate(inputs[1:], start=1):
-            conditions = [f't0."·i" = t{i}."·i"', *(parts if i == len(inputs) - 1 else [])]
-            joined += f" JOIN {source} ON {_all(conditions)}"
-        started = ""
-        if start:
-            starts = ", ".join(f't{i}."·start"' for i in range(len(inputs)))
-            started = f', greatest({starts}) AS "·start"'
-        return f'SELECT t0."·i"{started}{_quoted(node.names)} FROM {joined}'
+        count = len(node.inputs)
+        starts, ends = ([f't{i}."{name}"' for i in range(count)] for name in ("·start", "·end"))
+        start, end = f"greatest({', '.join(starts)})", f"least({', '.join(ends)})"
+        if self.mixed:
+            parts.append(f"{start} < {end}")
+        joined = f"{self._below(node.inputs[0], born or self.mixed)} AS t0"
+        for i, child in enumerate(node.inputs[1:], start=1):
+            conditions = [f't0."·i" = t{i}."·i"', *(parts if i == count - 1 else [])]
+            joined += f" JOIN {self._below(child, born or self.mixed)} AS t{i} ON {_all(conditions)}"
+        life = f', {start} AS "·start"' if born else ""
+        life += f', {end} AS "·end"' if born and self.mixed else ""
+        return f'SELECT t0."·i"{life}{_quoted(node.names)} FROM {joined}'
 
-    def _relation_join(self, node: algebra.RelationJoin, start: bool) -> str:
+    def _relation_join(self, node: algebra.RelationJoin, born: bool) -> str:
         """A non-retroactive relation is taken as it was when the row came to be."""
         relation = node.relation
         pairs = zip(node.left_keys, node.right_keys, strict=True)
         parts = [f"{left.sql} = {right.sql}" for left, right in pairs]
         parts += [node.residual.sql] if node.residual is not None else []
         settled = not relation.is_retroactive and not relation.is_static
-        left = self._below(node.input, start or settled)
+        left = self._below(node.input, born or settled)
         kind = "LEFT JOIN" if node.is_outer else "JOIN"
         if settled:
             right = f'(SELECT "·from", "·until"{_renamed(relation)} FROM {_name(relation.name)})'
@@ -216,10 +227,10 @@ class _Writer:
             right = self._below(relation)
             there = ['l."·i" = r."·i"']
         on = _all([*there, *parts])
-        hidden = f'l."·i"{_quoted(["·start"] if start else [], "l")}'
-        return f"SELECT {hidden}{_quoted(node.names)} FROM {left} AS l {kind} {right} AS r ON {on}"
+        fields = f'l."·i"{self._life(born, "l")}{_quoted(node.names)}'
+        return f"SELECT {fields} FROM {left} AS l {kind} {right} AS r ON {on}"
 
-    def _semi_join(self, node: algebra.SemiJoin, start: bool) -> str:
+    def _semi_join(self, node: algebra.SemiJoin, born: bool) -> str:
         keys = list(zip(node.left_keys, node.right_keys, strict=True))
         values = "".join(f', {key.sql} AS "·r{i}"' for i, (_, key) in enumerate(keys))
         right = f'(SELECT "·i"{values} FROM {self._below(node.right)})'
@@ -228,9 +239,8 @@ class _Writer:
             matches[0] = f"COALESCE({matches[0]}, TRUE)"
         on = _all(['l."·i" = r."·i"', *matches])
         kind = "ANTI JOIN" if node.is_anti else "SEMI JOIN"
-        hidden = f'l."·i"{_quoted(["·start"] if start else [], "l")}'
-        left = self._below(node.left, start)
-        return f"SELECT {hidden}{_quoted(node.names)} FROM {left} AS l {kind} {right} AS r ON {on}"
+        fields = f'l."·i"{self._life(born, "l")}{_quoted(node.names)}'
+        return f"SELECT {fields} FROM {self._below(node.left, born)} AS l {kind} {right} AS r ON {on}"
 
     def _aggregate(self, node: algebra.Aggregate) -> str:
         """One group, even of nothing, at every instant where there are no keys."""
@@ -268,47 +278,47 @@ class _Writer:
 
     # --------------------------------------------------------------- windows
 
-    def _window(self, node: algebra.Window, start: bool) -> str:
+    def _window(self, node: algebra.Window, born: bool) -> str:
+        """A tuple is in its window at the instants from ·start on and before ·end."""
         spec = node.spec
         tuples = f"({self._tuples(node.input)})"
-        columns = _quoted(node.names, "s")
-        if spec.kind is WindowKind.ROWS:
-            return self._newest(node, tuples, start)
-        at = 'n."·at"'
-        if spec.slide is not None:
-            at = f"({at} - (({at} % {spec.slide}) + {spec.slide}) % {spec.slide})"
-        live = [f'{at} >= s."·ts" + {spec.offset}', f'{at} < s."·until"']
-        if spec.kind is WindowKind.NOW:
-            live.append(f'{at} < s."·ts" + {self.unit}')
-        elif spec.kind is WindowKind.RANGE:
-            live.append(f'{at} < s."·ts" + {spec.range}')
-        started = ""
-        if start:
-            # A row is seen when the clock stands at a multiple of its unit, or of SLIDE.
-            step, enters = spec.slide or self.unit, f'(s."·ts" + {spec.offset})'
-            wait = f"(((0 - {enters}) % {step}) + {step}) % {step}"
-            started = f', {enters} + {wait} AS "·start"'
-        return f'SELECT n."·i"{started}{columns} FROM "·instants" n JOIN {tuples} s ON {_all(live)}'
+        lives = self._newest(spec, tuples) if spec.kind is WindowKind.ROWS else self._in_time(spec, tuples)
+        stays = self.mixed and spec.is_internal
+        live = ['s."·start" <= n."·at"', 's."·start" < s."·end"' if stays else 'n."·at" < s."·end"']
+        life = _quoted(["·start"], "s") if born else ""
+        if born and self.mixed:
+            life += _quoted(["·end"], "s") if stays else f', {FOREVER} AS "·end"'
+        columns = f'n."·i"{life}{_quoted(node.names, "s")}'
+        return f'SELECT {columns} FROM "·instants" n JOIN ({lives}) s ON {_all(live)}'
 
-    def _newest(self, node: algebra.Window, tuples: str, start: bool) -> str:
-        """The n newest tuples, of each partition if there are any, as of the last full slide."""
-        spec = node.spec
+    def _in_time(self, spec: WindowSpec, tuples: str) -> str:
+        """Rows come and go when the clock stands at a multiple of its unit, or of SLIDE."""
+        step = spec.slide or self.unit
+        ends = ['"·until"']
+        if spec.kind is not WindowKind.UNBOUNDED:
+            ends.append(f'"·ts" + {self.unit if spec.kind is WindowKind.NOW else spec.range}')
+        start, end = _up(f'("·ts" + {spec.offset})', step), _up(f"least({', '.join(ends)})", step)
+        return f'SELECT *, {start} AS "·start", {end} AS "·end" FROM {tuples}'
+
+    def _newest(self, spec: WindowSpec, tuples: str) -> str:
+        """The window moves whenever `slide` tuples have come; each partition counts for itself.
+
+        Tuple k enters when the window moves for the first time with or after it, and leaves when it does so
+        with or after tuple k + rows.
+        """
         slide = spec.slide or 1
         names = _quoted(spec.partition).removeprefix(", ")
-        over = f"PARTITION BY {names} ORDER BY" if names else "ORDER BY"
-        order = f'{over} "·ts", "·sequence"'
-        # A tuple enters with the one that completes its slide.
-        enters = f'lead("·ts", ({slide} - "·n" % {slide}) % {slide}) OVER ({order})'
-        numbered = f'SELECT *, row_number() OVER ({order}) AS "·n" FROM {tuples}'
-        placed = f'SELECT *, {enters} AS "·start" FROM ({numbered})'
-        arrived = f'count(*) OVER (PARTITION BY n."·i"{_quoted(spec.partition, "s")})'
-        seen = (
-            f'SELECT n."·i", n."·at", s.*, {arrived} // {slide} * {slide} AS "·last" '
-            f'FROM "·instants" n JOIN ({placed}) s ON s."·ts" <= n."·at"'
-        )
-        hidden = f'"·i"{_quoted(["·start"] if start else [])}'
-        live = f'"·n" <= "·last" AND "·n" > "·last" - {spec.rows} AND "·at" < "·until"'
-        return f"SELECT {hidden}{_quoted(node.names)} FROM ({seen}) WHERE {live}"
+        order = (f"PARTITION BY {names} " if names else "") + 'ORDER BY "·ts", "·sequence"'
+
+        def move(later: int) -> str:
+            until_then = f'("·k" + {later + slide - 1}) // {slide} * {slide} - "·k"'
+            return f'lead("·ts", {until_then}, {FOREVER}) OVER ({order})'
+
+        numbered = f'SELECT *, row_number() OVER ({order}) AS "·k" FROM {tuples}'
+        assert spec.rows is not None
+        lifetime = _up('"·until"', self.unit)
+        end = f"least({move(spec.rows)}, {lifetime})"
+        return f'SELECT *, {move(0)} AS "·start", {end} AS "·end" FROM ({numbered})'
 
     def _tuples(self, node: Node) -> str:
         """SQL of a node below a window: its fields, and each tuple's place in the stream."""
@@ -325,6 +335,11 @@ class _Writer:
                 outputs = "".join(f", {o.scalar.sql} AS {_name(o.name)}" for o in node.outputs)
                 return f"SELECT {hidden}{outputs} FROM ({self._tuples(node.input)})"
         raise InternalError(f"{type(node).__name__} below a window is not a stream of tuples")
+
+
+def _up(instant: str, step: int) -> str:
+    """The first multiple of `step` that is not before the instant."""
+    return instant if step == 1 else f"({instant} + (((0 - {instant}) % {step}) + {step}) % {step})"
 
 
 def _renamed(leaf: algebra.Stream | algebra.Relation, of: str = "") -> str:

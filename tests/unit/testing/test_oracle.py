@@ -134,6 +134,15 @@ def test_a_periodic_aggregate_over_internal_windows_speaks_every_time():
     assert ask(query.replace(" INTERNAL", ""), s=rows) == "10 + 3; 30 - 3, + 9"
 
 
+def test_where_some_windows_are_internal_a_result_goes_with_the_others():
+    #  s internal, lives on [1, 3)    u on [2, 7) and [4, 9): the second comes too late for s
+    query = "SELECT s.n, u.n AS m FROM s [RANGE 2 SEC INTERNAL], u [RANGE 5 SEC] WHERE s.k = u.k"
+    assert ask(query, s=[(1, "a", 1)], u=[(2, "a", 7), (4, "a", 8), (9, "b", 0)]) == "2 + 1 7; 7 - 1 7"
+    rows = [(1, "a", 1), (2, "b", 2), (3, "a", 3)]
+    query = "SELECT s.n, u.n AS m FROM s [ROWS 1 INTERNAL], u [RANGE 5 SEC] WHERE s.k = u.k"
+    assert ask(query, s=rows, u=[(2, "a", 7), (3, "a", 8), (9, "b", 0)]) == "3 + 3 7, + 3 8; 7 - 3 7; 8 - 3 8"
+
+
 def test_wstream_windows_the_results():
     assert ask("SELECT Wstream(k)[RANGE 3 SEC] FROM s [RANGE 9 SEC]", s=[(1, "a", 1), (5, "b", 1)]) == (
         "1 + a; 4 - a; 5 + b"
