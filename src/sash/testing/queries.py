@@ -200,7 +200,8 @@ class QueryMaker:
         negated = not at.keeps_results and self._flag(2)
         word = "NOT " if negated else ""
         relations = self._settled(at)
-        source = self._relation(self._pick(relations)) if self._flag(4) and relations else self._stream(at)
+        is_relation = self._flag(4) and bool(relations)
+        source = self._relation(self._pick(relations)) if is_relation else self._stream(at)
         conditions = [expressions.condition(self._draw, source.columns)] if self._flag(4) else []
         if self._flag(2):
             pair = self._equal(outer, source.columns)
@@ -212,7 +213,8 @@ class QueryMaker:
             return f"{word}EXISTS (SELECT * FROM {source.text}{where})", negated
         inner = self._pick(same)
         grouping = ""
-        if not conditions and self._flag(4):
+        # Groups of a relation can change, so their results are not windowed again.
+        if not conditions and self._flag(4) and not (is_relation and at.is_windowed):
             grouping = f" GROUP BY {inner.sql} HAVING COUNT(*) {self._pick(('> 1', '= 1'))}"
         return f"{value.sql} {word}IN (SELECT {inner.sql} FROM {source.text}{where}{grouping})", negated
 

@@ -7,6 +7,7 @@ run raises is a failure, too, but only the first of its kind is kept.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sys
 import time
@@ -112,6 +113,9 @@ class Soak:
             batch_rows=small.batch_rows,
             interruptions=small.interruptions,
         )
+        # A program that cannot be bound, or that the oracle fails on, is kept as it is.
+        with contextlib.suppress(Exception):
+            case = case.recomputed()
         digest = hashlib.sha256(repr((case.text, sorted(case.inputs.items()))).encode()).hexdigest()
         path = self.directory / f"soak_{digest[:10]}.case"
         case.write(path)
