@@ -321,7 +321,7 @@ class _Builder:
             assert spec.rows is not None
             names = [field.name for field in edge.fields]
             partition = [names.index(name) for name in spec.partition]
-            rows = RowsWindow(edge.fields, spec.rows, spec.slide or 1, partition)
+            rows = RowsWindow(edge.fields, spec.rows, spec.slide or 1, partition, marks=level.is_mixed)
             return Edge(
                 self._vertex(rows, [edge]), edge.fields, is_foreseen=edge.is_foreseen, is_negative=True
             )

@@ -26,6 +26,8 @@ Signs = npt.NDArray[np.int8]
 Bools = npt.NDArray[np.bool_]
 
 NEVER = int(np.iinfo(np.int64).max)
+FAR = NEVER // 2
+"""No instant is as late as this: an end after it only tells equal rows apart."""
 ALWAYS = int(np.iinfo(np.int64).min)
 """The timestamp of what was there before the first instant: the rows of relations."""
 

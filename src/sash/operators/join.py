@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from sash.lang.algebra import Equality, Field
 from sash.lang.values import Scalar
-from sash.operators.delta import NEVER, Delta, Ints, as_table, concat, empty_delta, one_array
+from sash.operators.delta import FAR, NEVER, Delta, Ints, as_table, concat, empty_delta, one_array
 from sash.operators.evaluate import ARROW_TYPES, evaluate, evaluate_mask
 from sash.operators.held import HeldRows, delta_of
 from sash.operators.operator import Moment, Operator, State, arrow_types
@@ -191,6 +191,7 @@ class WindowJoin(Operator):
             if given.may_be_negative and not given.is_internal
         ]
         self._few = _FEW
+        self._is_mixed = any(given.is_internal for given in inputs)
 
     # ------------------------------------------------------------------ a batch
 
@@ -313,10 +314,15 @@ class WindowJoin(Operator):
     def _ends(self, position: int, slots: Ints) -> tuple[Ints, Ints]:
         """When results leave because of rows of an input: as foreseen, and really."""
         if self._sides[position].is_internal:
+            # They do not end results.
             never = np.full(len(slots), NEVER, dtype=np.int64)
             return never, never
         rows = self._sides[position].held.rows
-        return rows.exp[slots], rows.end[slots]
+        exp, end = rows.exp[slots], rows.end[slots]
+        if not self._is_mixed:
+            return exp, end
+        # An end that only tells equal rows apart is none of a result.
+        return np.where(exp > FAR, NEVER, exp), np.where(end > FAR, NEVER, end)
 
     def _joined(self, found: _Combinations, position: int, slots: Ints) -> _Combinations:
         rows = self._sides[position].held.rows

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.lang.algebra import Field
-from sash.operators.delta import Delta, Ints, Signs, empty_delta
+from sash.operators.delta import NEVER, Delta, Ints, Signs, empty_delta
 from sash.operators.held import delta_of, numbers
 from sash.operators.operator import Moment, Operator, State, arrow_types
 from sash.state.fingerprints import fingerprint, keys_from
@@ -21,7 +21,6 @@ from sash.state.jit import kernel
 from sash.state.keytable import KeyTable, grown
 from sash.state.rowstore import RowStore
 
-_NEVER = np.iinfo(np.int64).max
 
 
 @kernel
@@ -121,13 +120,26 @@ def _relink(
 
 
 class RowsWindow(Operator):
-    """`partition` has the positions of the columns of PARTITION BY. Partitions are never forgotten."""
+    """`partition` has the positions of the columns of PARTITION BY. Partitions are never forgotten.
 
-    def __init__(self, fields: Sequence[Field], rows: int, slide: int, partition: Sequence[int]) -> None:
+    `marks`: equal rows must be told apart. A row that is not foreseen to leave gets an end of its own, after
+    all time, by which its negative tuple finds it.
+    """
+
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        rows: int,
+        slide: int,
+        partition: Sequence[int],
+        *,
+        marks: bool = False,
+    ) -> None:
         self.fields = tuple(fields)
         self._rows = rows
         self._slide = slide
         self._partition = tuple(partition)
+        self._marks = marks
         self._store = RowStore(arrow_types(fields))
         self._keys = KeyTable()
         self._arrived = np.zeros(0, dtype=np.int64)
@@ -143,6 +155,10 @@ class RowsWindow(Operator):
         delta = inputs[0].sorted()
         if not len(delta):
             return empty_delta(self.fields)
+        if self._marks:
+            first = NEVER - 1 - int(self._arrived.sum())
+            marks = np.arange(first, first - len(delta), -1, dtype=np.int64)
+            delta = Delta(delta.ts, np.where(delta.exp == NEVER, marks, delta.exp), delta.columns)
         keys = fingerprint([delta.columns[i] for i in self._partition], len(delta))
         groups = self._keys.intern(keys)
         if self._partition:
@@ -201,7 +217,7 @@ class RowsWindow(Operator):
         self._newer = grown(self._newer, self._store.capacity, -1)
         self._group = grown(self._group, self._store.capacity, -1)
         self._number = grown(self._number, self._store.capacity, 0)
-        self._entered = grown(self._entered, self._store.capacity, _NEVER)
+        self._entered = grown(self._entered, self._store.capacity, NEVER)
 
     def snapshot(self) -> State:
         """Rows by partition and number, and how many rows each partition has had."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sash.errors import BindError, UnknownName
+from sash.lang.algebra import Node, Window
 from sash.plan.cost import Strategy
 from sash.plan.physical import Choices, JoinAlgorithm
 
@@ -17,8 +18,12 @@ _JOINS = {
 _OPTIONS = ("strategy", "join")
 
 
-def choices_of(options: Mapping[str, object]) -> Choices:
-    """The choices in a query's options; an unknown option is an error that lists those that exist."""
+def choices_of(options: Mapping[str, object], plan: Node) -> Choices:
+    """The choices in a query's options; an unknown option is an error that lists those that exist.
+
+    Where only some windows are INTERNAL it matters which of several equal rows leaves. A negative tuple does
+    not say that, so such a query is not run by negative tuples.
+    """
     for name in options:
         if name not in _OPTIONS:
             raise UnknownName("option of a query", name, _OPTIONS)
@@ -29,7 +34,11 @@ def choices_of(options: Mapping[str, object]) -> Choices:
         raise _bad("strategy", strategy, strategies)
     if join is not None and str(join).lower() not in _JOINS:
         raise _bad("join", join, _JOINS)
-    return Choices(strategies[str(strategy).lower()], None if join is None else _JOINS[str(join).lower()])
+    chosen = strategies[str(strategy).lower()]
+    kinds = {node.spec.is_internal for node in plan.walk() if isinstance(node, Window)}
+    if chosen is Strategy.NT and len(kinds) > 1:
+        chosen = Strategy.UPA
+    return Choices(chosen, None if join is None else _JOINS[str(join).lower()])
 
 
 def _bad(name: str, got: object, allowed: Mapping[str, object]) -> BindError:

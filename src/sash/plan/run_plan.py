@@ -126,7 +126,7 @@ def plan_run(program: Program) -> RunPlan:
 
 
 def _continuous(query: QueryDefinition, program: Program, statistics: Statistics) -> ContinuousQuery:
-    choices = choices_of(dict(query.options))
+    choices = choices_of(dict(query.options), query.plan)
     physical = to_physical(optimize(query.plan, statistics, choices.strategy).estimate, choices)
     leaves = list(physical.logical.walk())
     for leaf in leaves:

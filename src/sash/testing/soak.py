@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +25,8 @@ from sash.testing.programs import programs
 from sash.testing.reduce import Example, failure_of, kind_of, reduced
 
 ROUND = 100
+# Each process has so many seeds of its own.
+SEEDS = 100_000
 
 
 @st.composite
@@ -129,10 +133,21 @@ def main(arguments: list[str]) -> int:
     first_seed = int(arguments[1]) if len(arguments) > 1 else time.time_ns() % 1_000_000
     directory = Path("tests/regressions")
     directory.mkdir(parents=True, exist_ok=True)
-    print(f"random programs for {minutes:g} minutes, seeds from {first_seed}", flush=True)
+    cores = os.cpu_count() or 1
+    print(f"random programs for {minutes:g} minutes, seeds from {first_seed}, {cores} processes", flush=True)
+    with ProcessPoolExecutor(cores) as pool:
+        seeds = [first_seed + SEEDS * core for core in range(cores)]
+        done = list(pool.map(_soak, [directory] * cores, [minutes] * cores, seeds))
+    count, failures = (sum(each) for each in zip(*done, strict=True))
+    print(f"in all {count:,} examples, {failures} failures", flush=True)
+    return 1 if failures else 0
+
+
+def _soak(directory: Path, minutes: float, first_seed: int) -> tuple[int, int]:
+    """Examples and failures of one process."""
     soak = Soak(directory, lambda line: print(line, flush=True), examples())
     soak.run(minutes, first_seed)
-    return 1 if soak.failures else 0
+    return soak.count, len(soak.failures)
 
 
 if __name__ == "__main__":

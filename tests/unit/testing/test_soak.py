@@ -65,4 +65,4 @@ def test_examples_are_programs_that_bind_and_that_the_planner_takes(example):
     program = example.scenario.program
     statistics = Statistics.from_definitions((*program.streams, *program.relations))
     for query in program.queries:
-        optimize(query.plan, statistics, choices_of(dict(query.options)).strategy)
+        optimize(query.plan, statistics, choices_of(dict(query.options), query.plan).strategy)

@@ -50,7 +50,7 @@ def plan_and_explain(
     notes: tuple[str, ...] = (),
 ) -> Planned:
     """The explanation with the optimized plan that it explains."""
-    choices = choices_of(options or {})
+    choices = choices_of(options or {}, plan)
     optimized = optimize(plan, statistics, choices.strategy)
     physical = to_physical(optimized.estimate, choices)
     explained = Explained(

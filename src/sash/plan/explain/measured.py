@@ -64,7 +64,7 @@ def _notes(
         return notes
     notes.append("measured rates: " + ", ".join(f"{name} {rate:,.4g}/s" for name, rate in rates.items()))
     known = statistics.with_measured({name: StreamStatistics(rate=rate) for name, rate in rates.items()})
-    choices = choices_of(dict(query.options))
+    choices = choices_of(dict(query.options), query.plan)
     again = optimize(query.plan, known, choices.strategy)
     same = (
         "the same plan" if again.plan == plan else f"another plan: {', '.join(again.fired) or 'as written'}"
