@@ -17,7 +17,7 @@ from sash.lang.select import made_name
 
 
 def with_internal_windows(query: exp.Expression, ctx: Context) -> exp.Expression:
-    """The query with each stream window of its level INTERNAL."""
+    """The query with each window of its level INTERNAL, those over sub-queries, too."""
     changed = query.copy()
     for reference in changed.find_all(nodes.SourceReference):
         if reference.this.name not in ctx.known.streams or _is_windowed_again(reference):
@@ -27,6 +27,10 @@ def with_internal_windows(query: exp.Expression, ctx: Context) -> exp.Expression
             window = mark(nodes.WindowClause(kind="unbounded"), reference.this)
             reference.set("window", window)
         window.set("internal", True)
+    for reference in changed.find_all(nodes.QueryReference):
+        window = reference.args.get("window")
+        if window is not None and not _is_windowed_again(reference):
+            window.set("internal", True)
     return changed
 
 

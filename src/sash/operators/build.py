@@ -185,6 +185,9 @@ class _Builder:
             return self._end(ChangeLog(edge.fields, level.streams, level.step, kind), edge)
         edge = self._announced(self._relation(below, level), level.strategy)
         slides = level.slide is not None
+        if limit is not None and output.kind is not OutputKind.RSTREAM:
+            limited = Limited(edge.fields, level.streams, level.step, order, limit)
+            edge = self._explicit(limited, edge)
         match output.kind:
             case OutputKind.RSTREAM:
                 operator = Snapshots(
@@ -195,9 +198,6 @@ class _Builder:
                 whole = output.kind is OutputKind.RSTREAM_RESTORE
                 operator = Restored(edge.fields, level.streams, level.slide, whole=whole)
             case _:
-                if limit is not None:
-                    limited = Limited(edge.fields, level.streams, level.step, order, limit)
-                    edge = self._explicit(limited, edge)
                 operator = ChangeLog(edge.fields, level.streams, level.step, output.kind, is_net=edge.is_net)
         return self._end(operator, edge)
 
@@ -400,7 +400,8 @@ class _Builder:
         return self._explicit(grouping, explicit)
 
     def _join(self, node: JoinExec, logical: algebra.Join, level: Level) -> Edge:
-        is_eager = node.algorithm is not JoinAlgorithm.LAZY
+        # What an INTERNAL window held between two slides would stay in the result.
+        is_eager = node.algorithm is not JoinAlgorithm.LAZY and not level.is_mixed
         below = replace(level, step=level.unit) if is_eager and level.slide is not None else level
         edges = [self._relation(child, below, keeps_internal=True) for child in node.inputs]
         inputs = [
@@ -501,7 +502,8 @@ class _Builder:
         return self._announced(edge, level.strategy) if level.strategy is Strategy.NT else edge
 
     def _retroactive(self, node: Exec, logical: algebra.RelationJoin, level: Level) -> Edge:
-        left = self._relation(node.inputs[0], level, defer=True)
+        inner = replace(level, strategy=strategy_below(logical, level.strategy))
+        left = self._relation(node.inputs[0], inner, defer=True)
         right = self._relation_rows(logical.relation, level)
         if not logical.is_outer:
             edge = self._inner(logical, left, right, level.strategy)

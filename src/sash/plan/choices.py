@@ -21,8 +21,9 @@ _OPTIONS = ("strategy", "join")
 def choices_of(options: Mapping[str, object], plan: Node) -> Choices:
     """The choices in a query's options; an unknown option is an error that lists those that exist.
 
-    Where only some windows are INTERNAL it matters which of several equal rows leaves. A negative tuple does
-    not say that, so such a query is not run by negative tuples.
+    Where only some windows are INTERNAL it matters which of several equal rows leaves, and what is there at a
+    slide. A negative tuple does not say the one, and an eager join does not know the other, so such a query
+    is not run by negative tuples, nor is its join eager between slides.
     """
     for name in options:
         if name not in _OPTIONS:
@@ -36,8 +37,8 @@ def choices_of(options: Mapping[str, object], plan: Node) -> Choices:
         raise _bad("join", join, _JOINS)
     chosen = strategies[str(strategy).lower()]
     kinds = {node.spec.is_internal for node in plan.walk() if isinstance(node, Window)}
-    if chosen is Strategy.NT and len(kinds) > 1:
-        chosen = Strategy.UPA
+    if len(kinds) > 1:
+        return Choices(Strategy.UPA if chosen is Strategy.NT else chosen)
     return Choices(chosen, None if join is None else _JOINS[str(join).lower()])
 
 

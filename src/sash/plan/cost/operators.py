@@ -104,10 +104,10 @@ def _estimate(plan: Node, statistics: Statistics, strategy: Strategy, storage: S
 
 
 def strategy_below(node: Node, strategy: Strategy) -> Strategy:
-    """The strategy for the inputs of an operator: a join with a non-retroactive relation takes no negative
+    """The strategy for the inputs of an operator: a join with a relation that changes takes no negative
     tuples (3.5.3), so what lies below it expires by its timestamps whatever the user asks for.
     """
-    if isinstance(node, algebra.RelationJoin) and not (node.relation.is_static or node.relation.is_retroactive):
+    if isinstance(node, algebra.RelationJoin) and not node.relation.is_static:
         return Strategy.UPA
     return strategy
 
