@@ -25,31 +25,34 @@ from hypothesis import strategies as st
 from sash.testing.programs import programs
 
 TEXT_SINKS = ("jsonl", "csv")
+# All operators in one place, or divided among so many partitions.
+PARTITIONS = st.sampled_from((None, 1, 2, 5))
 
 
 @settings(max_examples=150)
 @given(data=st.data(), scenario=programs(most_streams=1, most_queries=1, most_rows=16))
 def test_one_query_over_one_stream(data, scenario):
-    check(scenario, data.draw(sizes(scenario), "batch_rows"))
+    check(scenario, data.draw(sizes(scenario), "batch_rows"), partitions=data.draw(PARTITIONS, "partitions"))
 
 
 @settings(max_examples=130)
 @given(data=st.data(), scenario=programs(most_queries=1))
 def test_one_query_over_several_streams_and_relations(data, scenario):
-    check(scenario, data.draw(sizes(scenario), "batch_rows"))
+    check(scenario, data.draw(sizes(scenario), "batch_rows"), partitions=data.draw(PARTITIONS, "partitions"))
 
 
 @settings(max_examples=80)
 @given(data=st.data(), scenario=programs(most_queries=4))
 def test_several_queries_in_one_program(data, scenario):
-    check(scenario, data.draw(sizes(scenario), "batch_rows"))
+    check(scenario, data.draw(sizes(scenario), "batch_rows"), partitions=data.draw(PARTITIONS, "partitions"))
 
 
 @settings(max_examples=80)
 @given(data=st.data(), scenario=programs(most_queries=2))
 def test_a_run_that_is_interrupted_and_resumed(data, scenario):
     interruptions = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=3), "interruptions")
-    check(scenario, data.draw(sizes(scenario), "batch_rows"), interruptions)
+    partitions = data.draw(PARTITIONS, "partitions")
+    check(scenario, data.draw(sizes(scenario), "batch_rows"), interruptions, partitions)
 
 
 @settings(max_examples=60)
@@ -68,7 +71,12 @@ def sizes(scenario):
     return st.integers(1, max(1, scenario.rows))
 
 
-def check(scenario, batch_rows, interruptions=None):
+def check(scenario, batch_rows, interruptions=None, partitions=None):
     with tempfile.TemporaryDirectory() as directory:
-        outcome = scenario.run(Path(directory) / "run", batch_rows=batch_rows, interruptions=interruptions)
+        outcome = scenario.run(
+            Path(directory) / "run",
+            batch_rows=batch_rows,
+            interruptions=interruptions,
+            partitions=partitions,
+        )
         scenario.check(outcome)

@@ -17,7 +17,10 @@ PATHS = sorted(Path(__file__).parent.glob("*.case"))
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_a_case_that_went_wrong_once_is_right(path, tmp_path):
-    replay(Case.read(path), tmp_path)
+    for partitions in (None, 1, 3):
+        directory = tmp_path / str(partitions)
+        directory.mkdir()
+        replay(Case.read(path), directory, partitions=partitions)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)

@@ -92,6 +92,7 @@ class Query:
         self._random = np.random.Generator(np.random.Philox(key=seed))
         self._now = 0
         self._first = dict.fromkeys(case.streams, SECOND)
+        self._batch = -1
 
     @property
     def streams(self) -> int:
@@ -119,9 +120,11 @@ class Query:
 
     def take(self, rows: list[ScanRows]) -> int:
         """Process a batch; gives how many changes of the answer it made."""
-        self.plane.absorb(rows)
         through = int(max(each.ts[-1] for each in rows if len(each.ts)))
-        return sum(table.num_rows for _, table in self.plane.answer(self._first, through))
+        self._batch += 1
+        given = tuple((each.scan, 0, each.delta) for each in rows)
+        answers = self.plane.answer(self._batch, given, self._first, through)
+        return sum(table.num_rows for _, table in answers)
 
     def watched(self, rows: list[ScanRows], spent: dict[str, float]) -> None:
         """Process a batch with a watch at every operator."""
@@ -199,7 +202,7 @@ def measure_case(case: Case, sizes: Sizes) -> dict[int, Seen]:
             _round(query, seen[window], sizes, is_counted=number > 0)
     for window, query in queries.items():
         spent: dict[str, float] = {}
-        seen[window].state_rows = query.plane.flow.state_rows
+        seen[window].state_rows = query.plane.state_rows
         for rows in query.batches(4 * sizes.batch, sizes.batch):
             query.watched(rows, spent)
         whole = sum(spent.values())
@@ -219,7 +222,7 @@ def _round(query: Query, seen: Seen, sizes: Sizes, *, is_counted: bool) -> None:
         seen.rates.append(sizes.round_tuples / seconds)
         seen.changes += changes
         seen.tuples += sizes.round_tuples
-        seen.bytes_.append(query.plane.flow.state_bytes)
+        seen.bytes_.append(query.plane.state_bytes)
 
 
 def _table(seen: Mapping[str, Mapping[int, Seen]]) -> list[dict[str, Cell]]:

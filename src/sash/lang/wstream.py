@@ -27,9 +27,9 @@ def with_internal_windows(query: exp.Expression, ctx: Context) -> exp.Expression
             window = mark(nodes.WindowClause(kind="unbounded"), reference.this)
             reference.set("window", window)
         window.set("internal", True)
-    for reference in changed.find_all(nodes.QueryReference):
-        window = reference.args.get("window")
-        if window is not None and not _is_windowed_again(reference):
+    for inner in changed.find_all(nodes.QueryReference):
+        window = inner.args.get("window")
+        if window is not None and not _is_windowed_again(inner):
             window.set("internal", True)
     return changed
 

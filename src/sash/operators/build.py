@@ -30,6 +30,18 @@ from sash.operators.answers import ChangeLog, Limited, Once, Restored, Sequenced
 from sash.operators.anti_join import AntiJoin
 from sash.operators.dataflow import Dataflow, Place, Vertex
 from sash.operators.delta_star import DeltaStar
+from sash.operators.division import (
+    WHOLE,
+    Division,
+    Negated,
+    by_columns,
+    by_row,
+    joined,
+    positional,
+    projected,
+    unchanged,
+    widened,
+)
 from sash.operators.group import Grouping
 from sash.operators.identify import ROW, Identify
 from sash.operators.join import JoinInput, WindowJoin
@@ -119,24 +131,30 @@ class _Builder:
 
     # ------------------------------------------------------------------ vertices
 
-    def _vertex(self, operator: Operator, inputs: Sequence[Edge]) -> int:
+    def _vertex(self, operator: Operator, inputs: Sequence[Edge], division: Division = WHOLE) -> int:
         vertices = self.flow.vertices
-        vertices.append(Vertex(operator, tuple(edge.vertex for edge in inputs), operator.fields))
+        read = tuple(edge.vertex for edge in inputs)
+        vertices.append(Vertex(operator, read, operator.fields, division=division))
         return len(vertices) - 1
 
-    def _put(self, operator: Operator, *inputs: Edge) -> Edge:
+    def _put(self, operator: Operator, division: Division, *inputs: Edge) -> Edge:
         """An operator whose output has the properties that its inputs have together, in no order."""
         return Edge(
-            self._vertex(operator, inputs),
+            self._vertex(operator, inputs, division),
             operator.fields,
             False,
             any(edge.is_foreseen for edge in inputs),
             any(edge.is_negative for edge in inputs),
         )
 
-    def _same(self, operator: Operator, edge: Edge) -> Edge:
-        """An operator that leaves times as they are."""
-        return replace(edge, vertex=self._vertex(operator, [edge]), fields=operator.fields)
+    def _same(self, operator: Operator, edge: Edge, division: Division | None = None) -> Edge:
+        """An operator that leaves times as they are and, without a division of its own, columns, too."""
+        vertex = self._vertex(operator, [edge], division or unchanged(edge.fields))
+        return replace(edge, vertex=vertex, fields=operator.fields)
+
+    def _projected(self, edge: Edge, outputs: Sequence[Named]) -> Edge:
+        division = projected(edge.fields, [output.scalar for output in outputs])
+        return self._same(Projection(edge.fields, outputs), edge, division)
 
     def _announced(self, edge: Edge, strategy: Strategy) -> Edge:
         """The same changes, each departure a negative tuple."""
@@ -146,7 +164,7 @@ class _Builder:
         if key not in self._known:
             buffer = _buffer(edge, strategy)
             operator = Announcer(edge.fields, buffer, may_be_negative=edge.is_negative)
-            vertex = self._vertex(operator, [edge])
+            vertex = self._vertex(operator, [edge], unchanged(edge.fields))
             self._known[key] = Edge(vertex, edge.fields, is_negative=True, is_internal=edge.is_internal)
         return self._known[key]
 
@@ -187,7 +205,7 @@ class _Builder:
         slides = level.slide is not None
         if limit is not None and output.kind is not OutputKind.RSTREAM:
             limited = Limited(edge.fields, level.streams, level.step, order, limit)
-            edge = self._explicit(limited, edge)
+            edge = self._explicit(limited, WHOLE, edge)
         match output.kind:
             case OutputKind.RSTREAM:
                 operator = Snapshots(
@@ -217,7 +235,7 @@ class _Builder:
         else:
             operator = ChangeLog(edge.fields, level.streams, level.step, OutputKind.ISTREAM)
         stream = Edge(self._vertex(operator, [edge]), edge.fields)
-        return self._same(Sequenced(edge.fields, stream_name(node.logical)), stream)
+        return self._same(Sequenced(edge.fields, stream_name(node.logical)), stream, WHOLE)
 
     # ------------------------------------------------------------------ relations
 
@@ -260,15 +278,17 @@ class _Builder:
                 edge = self._relation(node.inputs[0], level, defer=defer, keeps_internal=True)
                 kept = {output.scalar.column for output in logical.outputs}
                 is_net = edge.is_net and all(field.name in kept for field in edge.fields)
-                return self._same(Projection(edge.fields, logical.outputs), replace(edge, is_net=is_net))
+                return self._projected(replace(edge, is_net=is_net), logical.outputs)
             case algebra.Union():
                 inputs = [self._relation(below, level) for below in node.inputs]
-                edge = self._put(MergeUnion(logical.fields), *inputs)
+                division = unchanged(logical.fields, len(inputs))
+                edge = self._put(MergeUnion(logical.fields), division, *inputs)
                 return replace(edge, is_ordered=pattern_of(logical) is Pattern.WKS)
             case algebra.Except() | algebra.Intersect():
                 kind = Counted.EXCEPT if isinstance(logical, algebra.Except) else Counted.INTERSECT
                 inputs = [self._announced(self._relation(b, level), level.strategy) for b in node.inputs]
-                return self._explicit(Multiplicities(logical.fields, kind), *inputs)
+                counted = Multiplicities(logical.fields, kind)
+                return self._explicit(counted, by_row(logical.fields, len(inputs)), *inputs)
             case algebra.Distinct():
                 return self._distinct(self._relation(node.inputs[0], level), level.strategy)
             case algebra.Aggregate():
@@ -286,11 +306,13 @@ class _Builder:
 
     def _lasting(self, edge: Edge) -> Edge:
         """Rows of an INTERNAL window stay: they never leave, neither as foreseen nor before."""
-        return Edge(self._vertex(Lasting(edge.fields), [edge]), edge.fields)
+        vertex = self._vertex(Lasting(edge.fields), [edge], unchanged(edge.fields))
+        return Edge(vertex, edge.fields)
 
-    def _explicit(self, operator: Operator, *inputs: Edge) -> Edge:
+    def _explicit(self, operator: Operator, division: Division, *inputs: Edge) -> Edge:
         """An operator that compares what was there before an instant with what is there after it."""
-        return Edge(self._vertex(operator, inputs), operator.fields, is_negative=True, is_net=True)
+        vertex = self._vertex(operator, inputs, division)
+        return Edge(vertex, operator.fields, is_negative=True, is_net=True)
 
     # ------------------------------------------------------------------ windows
 
@@ -305,13 +327,14 @@ class _Builder:
         inner = _level(logical, level.strategy, level.unit)
         if isinstance(logical, algebra.Output):
             edge = self._answer(node, inner)
-            return self._same(Sequenced(edge.fields, stream_name(logical)), replace(edge, is_negative=False))
+            sequenced = Sequenced(edge.fields, stream_name(logical))
+            return self._same(sequenced, replace(edge, is_negative=False), WHOLE)
         if isinstance(logical, algebra.Select | algebra.Project) and _is_over_output(logical):
             # What was pushed below the window filters and projects the rows of the stream.
             edge = self._stream(node.inputs[0], level)
             if isinstance(logical, algebra.Select):
                 return self._same(Selection(edge.fields, logical.predicate), edge)
-            return self._same(Projection(edge.fields, logical.outputs), edge)
+            return self._projected(edge, logical.outputs)
         if not is_internal(logical) and not any(isinstance(n, algebra.Output) for n in logical.walk()):
             raise InternalError("a window over a sub-query whose windows are not internal")
         return self._elements(node, inner)
@@ -322,9 +345,8 @@ class _Builder:
             names = [field.name for field in edge.fields]
             partition = [names.index(name) for name in spec.partition]
             rows = RowsWindow(edge.fields, spec.rows, spec.slide or 1, partition, marks=level.is_mixed)
-            return Edge(
-                self._vertex(rows, [edge]), edge.fields, is_foreseen=edge.is_foreseen, is_negative=True
-            )
+            vertex = self._vertex(rows, [edge], by_columns(partition, edge.fields))
+            return Edge(vertex, edge.fields, is_foreseen=edge.is_foreseen, is_negative=True)
         length = spec.range
         if spec.kind is WindowKind.NOW:
             length = level.unit
@@ -333,7 +355,7 @@ class _Builder:
         window = TimeWindow(edge.fields, length, spec.offset, level.step)
         is_foreseen = edge.is_foreseen or length is not None
         return Edge(
-            self._vertex(window, [edge]),
+            self._vertex(window, [edge], unchanged(edge.fields)),
             edge.fields,
             is_ordered=not edge.is_foreseen,
             is_foreseen=is_foreseen,
@@ -362,7 +384,7 @@ class _Builder:
                 is_final=not definition.is_retroactive,
                 name=logical.name,
             )
-            changes = self._explicit(feed, self._same(Projection(fields, outputs), source))
+            changes = self._explicit(feed, WHOLE, self._projected(source, outputs))
             self._known[known] = replace(changes, is_net=False)
         edge = replace(self._known[known], fields=logical.fields)
         if level.step > 1 and logical.is_retroactive:
@@ -374,16 +396,16 @@ class _Builder:
     def _distinct(self, edge: Edge, strategy: Strategy) -> Edge:
         if edge.is_negative or strategy is not Strategy.UPA:
             counted = Multiplicities(edge.fields, Counted.DISTINCT)
-            return self._explicit(counted, self._announced(edge, strategy))
+            return self._explicit(counted, by_row(edge.fields), self._announced(edge, strategy))
         buffer: Expirations = CalendarQueue() if edge.is_foreseen else Silent()
-        return self._put(DeltaStar(edge.fields, buffer), edge)
+        return self._put(DeltaStar(edge.fields, buffer), by_row(edge.fields), edge)
 
     def _aggregate(self, logical: algebra.Aggregate, edge: Edge, level: Level) -> Edge:
         arguments = [call.argument for call in logical.calls]
         scalars = list(dict.fromkeys(argument for argument in arguments if argument is not None))
         outputs = [Named(f"k{i}", key) for i, key in enumerate(logical.keys)]
         outputs += [Named(f"x{i}", scalar) for i, scalar in enumerate(scalars)]
-        needed = self._same(Projection(edge.fields, outputs), edge)
+        needed = self._projected(edge, outputs)
         explicit = self._announced(needed, level.strategy)
         places = [
             None if argument is None else len(logical.keys) + scalars.index(argument)
@@ -397,7 +419,7 @@ class _Builder:
             arrow_types(explicit.fields),
             fifo=_comes_in_order(logical.input, edge),
         )
-        return self._explicit(grouping, explicit)
+        return self._explicit(grouping, by_columns(range(len(logical.keys)), explicit.fields), explicit)
 
     def _join(self, node: JoinExec, logical: algebra.Join, level: Level) -> Edge:
         # What an INTERNAL window held between two slides would stay in the result.
@@ -414,7 +436,7 @@ class _Builder:
             every = min(lengths, default=0) // LAZY_SHARE
         join = WindowJoin(inputs, logical.equalities, logical.residual, expire_every=every)
         edge = Edge(
-            self._vertex(join, edges),
+            self._vertex(join, edges, joined([edge.fields for edge in edges], logical.equalities)),
             join.fields,
             False,
             any(each.is_foreseen for each in edges if not each.is_internal),
@@ -430,7 +452,7 @@ class _Builder:
         if logical.count is None:
             return edge
         limited = Limited(edge.fields, level.streams, level.step, logical.order, logical.count)
-        return self._explicit(limited, self._announced(edge, level.strategy))
+        return self._explicit(limited, WHOLE, self._announced(edge, level.strategy))
 
     def _semi_join(self, node: Exec, logical: algebra.SemiJoin, level: Level) -> Edge:
         left, right = (self._relation(below, level) for below in node.inputs)
@@ -447,7 +469,7 @@ class _Builder:
     def _matching(self, logical: algebra.SemiJoin, left: Edge, right: Edge, strategy: Strategy) -> Edge:
         """EXISTS is a join with each key of the right side once; results end with the youngest match."""
         keys = [Named(f"·k{i}", key) for i, key in enumerate(logical.right_keys)]
-        once = self._distinct(self._same(Projection(right.fields, keys), right), strategy)
+        once = self._distinct(self._projected(right, keys), strategy)
         inputs = [
             JoinInput(e.fields, _buffer(e, strategy), e.is_ordered, e.is_negative) for e in (left, once)
         ]
@@ -455,8 +477,9 @@ class _Builder:
             Equality(0, own, 1, Scalar(f'"{key.name}"', key.scalar.type, (key.name,), key.name))
             for own, key in zip(logical.left_keys, keys, strict=True)
         ]
-        joined = self._put(WindowJoin(inputs, equalities), left, once)
-        return self._same(Projection(joined.fields, _columns(left.fields)), joined)
+        division = joined([left.fields, once.fields], equalities)
+        matched = self._put(WindowJoin(inputs, equalities), division, left, once)
+        return self._projected(matched, _columns(left.fields))
 
     def _without(
         self,
@@ -467,9 +490,10 @@ class _Builder:
         strategy: Strategy,
     ) -> Edge:
         keys = [Named(f"·k{i}", key) for i, key in enumerate(right_keys)]
-        matches = self._announced(self._same(Projection(right.fields, keys), right), strategy)
+        matches = self._announced(self._projected(right, keys), strategy)
         negation = AntiJoin(left.fields, left_keys, _buffer(left, strategy), may_be_negative=left.is_negative)
-        vertex = self._vertex(negation, [left, matches])
+        division = Negated(positional(left_keys, left.fields), by_row(matches.fields).columns)
+        vertex = self._vertex(negation, [left, matches], division)
         return Edge(vertex, left.fields, is_foreseen=left.is_foreseen, is_negative=True)
 
     def _not_in(self, logical: algebra.SemiJoin, left: Edge, right: Edge, strategy: Strategy) -> Edge:
@@ -498,7 +522,8 @@ class _Builder:
             logical.residual,
             is_outer=logical.is_outer,
         )
-        edge = replace(left, vertex=self._vertex(lookup, [left, right]), fields=lookup.fields)
+        division = widened(left.fields, len(relation.fields), others_everywhere=True)
+        edge = replace(left, vertex=self._vertex(lookup, [left, right], division), fields=lookup.fields)
         return self._announced(edge, level.strategy) if level.strategy is Strategy.NT else edge
 
     def _retroactive(self, node: Exec, logical: algebra.RelationJoin, level: Level) -> Edge:
@@ -508,10 +533,10 @@ class _Builder:
         if not logical.is_outer:
             edge = self._inner(logical, left, right, level.strategy)
             return self._announced(edge, level.strategy) if level.strategy is Strategy.NT else edge
-        numbered = self._same(Identify(left.fields), left)
-        inner = self._inner(logical, numbered, right, level.strategy)
+        numbered = self._same(Identify(left.fields), left, widened(left.fields, 1))
+        pairs = self._inner(logical, numbered, right, level.strategy)
         number = Scalar(f'"{ROW}"', Type.BIGINT, (ROW,), ROW)
-        alone = self._without(numbered, inner, (number,), (number,), level.strategy)
+        alone = self._without(numbered, pairs, (number,), (number,), level.strategy)
         outputs = _columns(logical.fields)
         padded = [
             *_columns(left.fields),
@@ -520,9 +545,8 @@ class _Builder:
                 for field in logical.relation.fields
             ),
         ]
-        matched = self._same(Projection(inner.fields, outputs), inner)
-        unmatched = self._same(Projection(alone.fields, padded), alone)
-        edge = self._put(MergeUnion(logical.fields), matched, unmatched)
+        both = (self._projected(pairs, outputs), self._projected(alone, padded))
+        edge = self._put(MergeUnion(logical.fields), unchanged(logical.fields, 2), *both)
         return self._announced(edge, level.strategy) if level.strategy is Strategy.NT else edge
 
     def _inner(self, logical: algebra.RelationJoin, left: Edge, right: Edge, strategy: Strategy) -> Edge:
@@ -531,7 +555,8 @@ class _Builder:
         ]
         pairs = zip(logical.left_keys, logical.right_keys, strict=True)
         equalities = [Equality(0, own, 1, other) for own, other in pairs]
-        return self._put(WindowJoin(inputs, equalities, logical.residual), left, right)
+        division = joined([left.fields, right.fields], equalities)
+        return self._put(WindowJoin(inputs, equalities, logical.residual), division, left, right)
 
 
 def stream_name(node: Node) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from sash.lang.algebra import Field, Node
 from sash.operators.answers import Sequenced
 from sash.operators.delta import Delta, empty_delta
+from sash.operators.division import WHOLE, Division
 from sash.operators.operator import Moment, Operator, State, part, prefixed
 from sash.plan.explain.tree import Measured
 
@@ -25,6 +26,7 @@ class Vertex:
     inputs: tuple[int, ...]
     fields: tuple[Field, ...]
     source: str | None = None
+    division: Division = WHOLE
     rows_in: int = 0
     rows_out: int = 0
     negative_out: int = 0
@@ -36,6 +38,41 @@ class Vertex:
     @property
     def state_bytes(self) -> int:
         return 0 if self.operator is None else self.operator.state_bytes
+
+    @property
+    def tally(self) -> Tally:
+        return Tally(self.rows_in, self.rows_out, self.negative_out, self.state_rows, self.state_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What came of an operator: rows in and out, negative tuples among them, and its state now."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    negative_out: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+
+    def after(self, later: Tally) -> Tally:
+        """With what a later batch did; the state is the one after it."""
+        return Tally(
+            self.rows_in + later.rows_in,
+            self.rows_out + later.rows_out,
+            self.negative_out + later.negative_out,
+            later.state_rows,
+            later.state_bytes,
+        )
+
+    def __add__(self, other: Tally) -> Tally:
+        """With what another partition did."""
+        return Tally(
+            self.rows_in + other.rows_in,
+            self.rows_out + other.rows_out,
+            self.negative_out + other.negative_out,
+            self.state_rows + other.state_rows,
+            self.state_bytes + other.state_bytes,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +127,25 @@ class Dataflow:
                 if own:
                     vertex.operator.restore(own)
 
-    def measured(self, query: str) -> dict[Node, Measured]:
-        """What came of the nodes of a query's plan so far."""
+    def tallies(self) -> list[Tally]:
+        """What came of each operator so far, by its place."""
+        return [v.tally for v in self.vertices]
+
+    def count_anew(self) -> None:
+        """Forget what passed through operators."""
+        for vertex in self.vertices:
+            vertex.rows_in = vertex.rows_out = vertex.negative_out = 0
+
+    def measured(self, query: str, tallies: Mapping[int, Tally]) -> dict[Node, Measured]:
+        """What came of the nodes of a query's plan, from what came of operators."""
         found = {}
+        none = Tally()
         for node, place in self.places[query].items():
-            vertex, made = self.vertices[place.vertex], [self.vertices[i] for i in place.made]
+            tally = tallies.get(place.vertex, none)
+            made = [tallies.get(i, none) for i in place.made]
             found[node] = Measured(
-                vertex.rows_out - vertex.negative_out,
-                vertex.negative_out,
+                tally.rows_out - tally.negative_out,
+                tally.negative_out,
                 sum(each.state_rows for each in made),
                 sum(each.state_bytes for each in made),
             )

@@ -61,6 +61,18 @@ class Delta:
             None if self.sign is None else self.sign[positions],
         )
 
+    def slice(self, start: int, stop: int) -> Delta:
+        """The changes in some places, not copied."""
+        if start == 0 and stop == len(self):
+            return self
+        columns = tuple(column.slice(start, stop - start) for column in self.columns)
+        sign = None if self.sign is None else self.sign[start:stop]
+        return Delta(self.ts[start:stop], self.exp[start:stop], columns, sign)
+
+    @property
+    def nbytes(self) -> int:
+        return 16 * len(self) + sum(int(column.nbytes) for column in self.columns)
+
     def filter(self, mask: Bools) -> Delta:
         return self if mask.all() else self.take(np.flatnonzero(mask))
 

@@ -24,13 +24,18 @@ class Identify(Operator):
     def __init__(self, fields: Sequence[Field]) -> None:
         self.fields = (*fields, Field(ROW, Type.BIGINT))
         self._next = 0
+        self._stride = 1
+
+    def placed(self, partition: int, of: int) -> None:
+        """Numbers differ between partitions."""
+        self._next, self._stride = partition, of
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
         (delta,) = inputs
         if delta.sign is not None and (delta.sign < 0).any():
             raise InternalError("negative tuples cannot be numbered")
-        rows = np.arange(self._next, self._next + len(delta), dtype=np.int64)
-        self._next += len(delta)
+        rows = self._next + self._stride * np.arange(len(delta), dtype=np.int64)
+        self._next += self._stride * len(delta)
         return delta.with_columns((*delta.columns, pa.array(rows)))
 
     def snapshot(self) -> State:

@@ -43,6 +43,9 @@ class Operator(ABC):
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
         """Take the changes since the last call, up to `moment`, and give those that follow from them."""
 
+    def placed(self, partition: int, of: int) -> None:  # noqa: B027
+        """It works in one of several partitions; only before it has processed anything."""
+
     def snapshot(self) -> State:
         """The state between two calls; an operator without state has none."""
         return {}

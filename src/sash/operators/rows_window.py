@@ -22,7 +22,6 @@ from sash.state.keytable import KeyTable, grown
 from sash.state.rowstore import RowStore
 
 
-
 @kernel
 def _advance(
     partitions: Ints,
@@ -140,6 +139,7 @@ class RowsWindow(Operator):
         self._slide = slide
         self._partition = tuple(partition)
         self._marks = marks
+        self._first_mark, self._stride = NEVER - 1, 1
         self._store = RowStore(arrow_types(fields))
         self._keys = KeyTable()
         self._arrived = np.zeros(0, dtype=np.int64)
@@ -151,13 +151,17 @@ class RowsWindow(Operator):
         self._number = np.zeros(0, dtype=np.int64)
         self._entered = np.zeros(0, dtype=np.int64)
 
+    def placed(self, partition: int, of: int) -> None:
+        """Marks differ between partitions."""
+        self._first_mark, self._stride = NEVER - 1 - partition, of
+
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
         delta = inputs[0].sorted()
         if not len(delta):
             return empty_delta(self.fields)
         if self._marks:
-            first = NEVER - 1 - int(self._arrived.sum())
-            marks = np.arange(first, first - len(delta), -1, dtype=np.int64)
+            before = int(self._arrived.sum())
+            marks = self._first_mark - self._stride * np.arange(before, before + len(delta), dtype=np.int64)
             delta = Delta(delta.ts, np.where(delta.exp == NEVER, marks, delta.exp), delta.columns)
         keys = fingerprint([delta.columns[i] for i in self._partition], len(delta))
         groups = self._keys.intern(keys)

@@ -3,7 +3,7 @@
     program.json     what runs here: format, runtime, and the streams and queries, to refuse another
     manifest.json    the last committed batch: clocks, counts, sinks, and which pane files are live
     panes/           the partials of each batch, one Arrow file per batch and synopsis, never changed
-    operators/       the state of continuous operators after the last batch
+    cells/           the state of continuous operators by partition: snapshots and logs (cell.py)
     feed/            what each batch reads (feed.py)
     spark/           Spark's own offset log
 
@@ -27,17 +27,17 @@ from typing import Any
 import pyarrow as pa
 
 from sash.errors import CheckpointError
-from sash.operators.operator import State
 from sash.operators.preaggregate import Partial
 from sash.plan.periodic import SynopsisSpec
 from sash.plan.run_plan import RunPlan
+from sash.runtime.cell import StateFile, batch_of, damaged, read_file
+from sash.runtime.clock import StreamState
 from sash.runtime.files import replace_file
 from sash.runtime.partials import from_table, to_table
-from sash.runtime.plane import StreamState
 from sash.runtime.report import StreamCounts
-from sash.runtime.statefile import pack, unpack
 
-FORMAT = 1
+FORMAT = 2
+CELLS = "cells"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,6 @@ class PaneFile:
     name: str
     synopsis: str
     until: int
-    checksum: int
-
-
-@dataclass(frozen=True, slots=True)
-class StateFile:
-    """The state of all operators after a batch."""
-
-    name: str
     checksum: int
 
 
@@ -71,7 +63,8 @@ class Manifest:
     answered: Mapping[str, int]
     panes: tuple[PaneFile, ...] = ()
     aside: Mapping[str, Any] = field(default_factory=dict)
-    operators: StateFile | None = None
+    cells: Mapping[str, tuple[StateFile, ...]] = field(default_factory=dict)
+    partitions: int = 1
 
     def to_json(self) -> str:
         return json.dumps(
@@ -84,9 +77,11 @@ class Manifest:
                 "sinks": dict(self.sinks),
                 "aside": dict(self.aside),
                 "answered": dict(self.answered),
-                "operators": None
-                if self.operators is None
-                else [self.operators.name, self.operators.checksum],
+                "cells": {
+                    name: [[file.name, file.checksum, file.size] for file in files]
+                    for name, files in self.cells.items()
+                },
+                "partitions": self.partitions,
                 "panes": [[file.name, file.synopsis, file.until, file.checksum] for file in self.panes],
             }
         )
@@ -104,7 +99,8 @@ class Manifest:
             data["answered"],
             tuple(PaneFile(*file) for file in data["panes"]),
             data["aside"],
-            None if data["operators"] is None else StateFile(*data["operators"]),
+            {name: tuple(StateFile(*file) for file in files) for name, files in data["cells"].items()},
+            data["partitions"],
         )
 
 
@@ -128,7 +124,7 @@ class Checkpoint:
         self._plan = plan
         self._runtime = runtime
         self._panes = directory / "panes"
-        self._operators = directory / "operators"
+        self.cells = directory / CELLS
         self._live: list[PaneFile] = []
         self._lock: int | None = None
 
@@ -140,7 +136,7 @@ class Checkpoint:
         """Make the directory ready; gives the last committed state, None where there is none."""
         try:
             self._panes.mkdir(parents=True, exist_ok=True)
-            self._operators.mkdir(exist_ok=True)
+            self.cells.mkdir(exist_ok=True)
             (self.directory / ".probe").touch()
             (self.directory / ".probe").unlink()
         except OSError as failure:
@@ -163,7 +159,7 @@ class Checkpoint:
         for path in self._panes.iterdir():
             if path.name not in named:
                 path.unlink()
-        self._forget_operators(None if manifest is None else manifest.operators)
+        self._forget_cells({} if manifest is None else manifest.cells, None)
         return manifest
 
     def _take_lock(self) -> None:
@@ -206,35 +202,23 @@ class Checkpoint:
         try:
             return Manifest.from_json(path.read_text())
         except (ValueError, KeyError, TypeError, AttributeError, OSError) as failure:
-            raise self._damaged(path) from failure
+            raise damaged(path) from failure
 
     def _json(self, path: Path) -> dict[str, Any]:
         try:
             data = json.loads(path.read_text())
         except (ValueError, OSError) as failure:
-            raise self._damaged(path) from failure
+            raise damaged(path) from failure
         if not isinstance(data, dict):
-            raise self._damaged(path)
+            raise damaged(path)
         return data
-
-    def _damaged(self, path: Path) -> CheckpointError:
-        return CheckpointError(
-            f"the checkpoint file '{path}' is damaged or missing",
-            hint="restore the directory from a copy, or name another checkpoint directory to start anew",
-            id="checkpoint-damaged",
-        )
 
     def partials(self) -> Iterator[Partial]:
         """The partials of all live panes, oldest batch first."""
         specs = {spec.name: spec for spec in self._plan.synopses}
         for file in self._live:
             path = self._panes / file.name
-            try:
-                content = path.read_bytes()
-            except OSError as failure:
-                raise self._damaged(path) from failure
-            if zlib.crc32(content) != file.checksum:
-                raise self._damaged(path)
+            content = read_file(path, file.checksum)
             spec = specs[file.synopsis]
             yield from_table(spec, pa.ipc.open_stream(content).read_all())
 
@@ -256,30 +240,12 @@ class Checkpoint:
                 PaneFile(name, synopsis, _last_edge(specs[synopsis], table), zlib.crc32(content))
             )
 
-    def operators(self, manifest: Manifest) -> State:
-        """The state of the operators after the committed batch."""
-        if manifest.operators is None:
-            raise self._damaged(self._operators)
-        path = self._operators / manifest.operators.name
-        try:
-            content = path.read_bytes()
-        except OSError as failure:
-            raise self._damaged(path) from failure
-        if zlib.crc32(content) != manifest.operators.checksum:
-            raise self._damaged(path)
-        return unpack(content)
-
-    def save_operators(self, batch: int, state: State) -> StateFile:
-        """Make the state of the operators durable; it counts once the manifest names it."""
-        content = pack(state)
-        name = f"{batch:08d}.state"
-        replace_file(self._operators / name, content)
-        return StateFile(name, zlib.crc32(content))
-
-    def _forget_operators(self, kept: StateFile | None) -> None:
-        for path in self._operators.iterdir():
-            if kept is None or path.name != kept.name:
-                path.unlink()
+    def _forget_cells(self, kept: Mapping[str, tuple[StateFile, ...]], through: int | None) -> None:
+        """Remove files that are of no use, but for those of batches after `through`, which are under way."""
+        names = {file.name for files in kept.values() for file in files}
+        for path in self.cells.iterdir():
+            if path.name not in names and (through is None or batch_of(path.name) <= through):
+                path.unlink(missing_ok=True)
 
     def live_panes(self, horizons: Mapping[str, int | None]) -> tuple[PaneFile, ...]:
         """The pane files that windows still need."""
@@ -298,7 +264,7 @@ class Checkpoint:
             if file.name not in kept:
                 (self._panes / file.name).unlink(missing_ok=True)
         self._live = list(manifest.panes)
-        self._forget_operators(manifest.operators)
+        self._forget_cells(manifest.cells, manifest.batch)
 
 
 def _last_edge(spec: SynopsisSpec, table: pa.Table) -> int:

@@ -1,27 +1,29 @@
-"""The continuous side of the query plane: rows of scans go in, changes of the answers come out.
+"""The continuous side of the query plane: rows go in, changes of the answers come out.
 
-Rows wait until the clock has passed them, because rows that are older may still come within the SLACK. Then
-they pass through the dataflow in slices of time, so that memory does not follow the size of a batch.
+Inline, it has all operators of all queries. On Spark it has the last operator of each query, which puts
+together what the partitions give; everything below runs in tasks (`runtime/spark/cells.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from sash.lang.algebra import OutputKind
+from sash.lang.algebra import Node, OutputKind
 from sash.operators.answers import Once
 from sash.operators.build import build
-from sash.operators.delta import ALWAYS, ARROW_TYPES, NEVER, Delta, Ints, concat
-from sash.operators.held import delta_of
-from sash.operators.operator import Moment, State, part, prefixed
+from sash.operators.cut import Cut, cut
+from sash.operators.dataflow import Dataflow, Tally
+from sash.operators.delta import ALWAYS, ARROW_TYPES, NEVER, Delta
+from sash.plan.explain.tree import Measured
 from sash.plan.run_plan import ContinuousQuery, RunPlan
-from sash.runtime.scans import ScanRows
+from sash.runtime.cell import Cell, StateFile, Work
+from sash.runtime.fragment import Fragment
 
-# Rows that pass through the dataflow at once.
-SLICE_ROWS = 1 << 16
+NAME = "answers"
 _CHANGE_LOGS = (OutputKind.VIEW, OutputKind.WSTREAM)
 
 
@@ -34,56 +36,52 @@ def continuous_schema(query: ContinuousQuery) -> pa.Schema:
     return pa.schema(fields)
 
 
+def relation_delta(columns: Sequence[pa.Array]) -> Delta:
+    """The rows of a static relation, which are there from the start."""
+    count = len(columns[0])
+    always = np.full(count, ALWAYS, dtype=np.int64)
+    never = np.full(count, NEVER, dtype=np.int64)
+    return Delta(always, never, tuple(columns))
+
+
 class ContinuousPlane:
-    def __init__(self, plan: RunPlan) -> None:
+    """`directory` is where the state of operators is written, None: nowhere.
+
+    `is_cut`: only the last operators are here; `cut` says what the others are.
+    """
+
+    def __init__(
+        self, plan: RunPlan, directory: Path | None = None, *, is_cut: bool = False, durable: bool = True
+    ) -> None:
         self._queries = {query.name: query for query in plan.continuous}
         self._schemas = {query.name: continuous_schema(query) for query in plan.continuous}
-        self.flow = build(plan)
-        self._fields = {scan.name: scan.node.fields for scan in plan.scans}
-        self._waiting: dict[str, list[Delta]] = {scan.name: [] for scan in plan.scans}
-        self._relations: dict[str, Delta] = {}
-
         self._one_time = plan.one_time
+        self._whole = build(plan)
+        self.cut: Cut | None = cut(self._whole) if is_cut else None
+        self.flow: Dataflow = self._whole if self.cut is None else self.cut.top
+        self._cell = Cell(NAME, Fragment(self.flow), directory, durable=durable)
+        # What operators elsewhere did, by (operator, partition).
+        self._tallies: dict[tuple[int, int], Tally] = {}
 
     @property
     def is_idle(self) -> bool:
         return not self.flow.outputs
 
-    def load_relations(self, relations: Mapping[str, Sequence[pa.Array]]) -> None:
-        """The rows of static relations, which are there from the start."""
-        for name, columns in relations.items():
-            count = len(columns[0])
-            always = np.full(count, ALWAYS, dtype=np.int64)
-            never = np.full(count, NEVER, dtype=np.int64)
-            self._relations[f"relation {name}"] = Delta(always, never, tuple(columns))
+    def load_relations(self, relations: Mapping[str, Delta]) -> None:
+        for name, rows in relations.items():
+            self._cell.fragment.absorb(f"relation {name}", rows)
 
-    def absorb(self, scanned: Iterable[ScanRows]) -> None:
-        """Take in rows in the order in which they arrived."""
-        for rows in scanned:
-            exp = np.full(len(rows.ts), NEVER, dtype=np.int64) if rows.exp is None else rows.exp
-            self._waiting[rows.scan].append(Delta(rows.ts, exp, rows.columns))
-
-    def answer(self, first: Mapping[str, int], through: int) -> Iterator[tuple[str, pa.Table]]:
-        """Move to `through`, the last instant about which everything is known."""
-        ready = {name: self._ready(name, through) for name in self._waiting}
-        last: dict[str, int] = dict.fromkeys(ready, 0)
-        for end in _slices([delta.ts for delta in ready.values()], through):
-            sources = self._relations
-            self._relations = {}
-            for name, delta in ready.items():
-                stop = int(np.searchsorted(delta.ts, end, side="right"))
-                sources[name] = _slice(delta, last[name], stop)
-                last[name] = stop
-            for name, changes in self.flow.advance(sources, Moment(end, first)).items():
-                if len(changes) and name in self._queries:
-                    yield name, self._table(name, changes)
-
-    def _ready(self, scan: str, through: int) -> Delta:
-        """The rows of a scan up to an instant, in the order of time and then of arrival."""
-        waiting = concat(self._waiting[scan], self._fields[scan]).sorted()
-        stop = int(np.searchsorted(waiting.ts, through, side="right"))
-        self._waiting[scan] = [_slice(waiting, stop, len(waiting))] if stop < len(waiting) else []
-        return _slice(waiting, 0, stop)
+    def answer(
+        self,
+        batch: int,
+        rows: tuple[tuple[str, int, Delta], ...],
+        first: Mapping[str, int],
+        through: int | None,
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """Take in the rows of a batch and move to `through`, if time has moved at all."""
+        for name, changes in self._cell.apply(batch, Work(rows, through, first)):
+            if name in self._queries:
+                yield name, self._table(name, changes)
 
     def _table(self, name: str, changes: Delta) -> pa.Table:
         """Changes as they are written."""
@@ -110,39 +108,46 @@ class ContinuousPlane:
 
     # ------------------------------------------------------------------ state
 
-    def snapshot(self) -> State:
-        state = prefixed("flow", self.flow.snapshot())
-        for name, deltas in self._waiting.items():
-            state[f"waiting.{name}"] = _table_of(concat(deltas, self._fields[name]))
-        # Relations pass into the dataflow when time begins.
-        for name, delta in self._relations.items():
-            state[f"given.{name}"] = _table_of(delta)
-        return state
+    @property
+    def files(self) -> dict[str, tuple[StateFile, ...]]:
+        """The state after the last batch."""
+        return {NAME: self._cell.files}
 
-    def restore(self, state: State) -> None:
+    def load(self, batch: int, files: Mapping[str, tuple[StateFile, ...]]) -> None:
         """Go on from a saved state, which has the relations in it."""
-        self._relations = {name: delta_of(table) for name, table in part("given", state).items()}
-        self.flow.restore(part("flow", state))
-        for name, table in part("waiting", state).items():
-            delta = delta_of(table)
-            self._waiting[name] = [delta] if len(delta) else []
+        self._cell.load(batch, files[NAME])
 
+    def close(self) -> None:
+        self._cell.close()
 
-def _table_of(delta: Delta) -> pa.Table:
-    columns = {f"c{i}": column for i, column in enumerate(delta.columns)}
-    return pa.table({"ts": delta.ts, "exp": delta.exp, **columns})
+    # ------------------------------------------------------------------ measured
 
+    def count(self, tallies: Mapping[tuple[int, int], Tally]) -> None:
+        """Add what operators elsewhere did in a batch."""
+        for place, tally in tallies.items():
+            self._tallies[place] = self._tallies.get(place, Tally()).after(tally)
 
-def _slice(delta: Delta, start: int, stop: int) -> Delta:
-    if start == 0 and stop == len(delta):
-        return delta
-    columns = tuple(column.slice(start, stop - start) for column in delta.columns)
-    return Delta(delta.ts[start:stop], delta.exp[start:stop], columns)
+    @property
+    def _totals(self) -> dict[int, Tally]:
+        """What each operator did so far."""
+        if self.cut is None:
+            return dict(enumerate(self.flow.tallies()))
+        totals: dict[int, Tally] = {}
+        here = zip(self.cut.top_numbers, self.flow.tallies(), strict=True)
+        there = ((number, tally) for (number, _), tally in self._tallies.items())
+        for number, tally in (*here, *there):
+            if number >= 0:
+                totals[number] = totals.get(number, Tally()) + tally
+        return totals
 
+    def measured(self, query: str) -> dict[Node, Measured]:
+        """What came of the nodes of a query's plan so far."""
+        return self._whole.measured(query, self._totals)
 
-def _slices(instants: Sequence[Ints], through: int) -> Iterator[int]:
-    """Ends of slices of time that hold about `SLICE_ROWS` rows each; the last is `through`."""
-    merged = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *instants]))
-    ends = np.unique(merged[SLICE_ROWS - 1 :: SLICE_ROWS])
-    yield from (int(end) for end in ends if end < through)
-    yield through
+    @property
+    def state_rows(self) -> int:
+        return sum(tally.state_rows for tally in self._totals.values())
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(tally.state_bytes for tally in self._totals.values())

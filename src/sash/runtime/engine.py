@@ -13,20 +13,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 
 from sash.errors import InternalError, SinkError
 from sash.lang.bound import QueryDefinition
+from sash.operators.delta import Delta
 from sash.plan.run_plan import RunPlan, feed_of
 from sash.runtime.aside import Aside
-from sash.runtime.checkpoint import Checkpoint, Manifest
-from sash.runtime.continuous import continuous_schema
+from sash.runtime.cell import StateFile
+from sash.runtime.checkpoint import CELLS, Checkpoint, Manifest
+from sash.runtime.clock import StreamState, advanced
+from sash.runtime.continuous import NAME as ANSWERS
+from sash.runtime.continuous import ContinuousPlane, continuous_schema, relation_delta
 from sash.runtime.feed import Entry, Feeder
 from sash.runtime.feedlog import FeedLog
-from sash.runtime.plane import QueryPlane, StreamState, advanced
+from sash.runtime.harvest import Harvest, scanned
+from sash.runtime.partitions import Turn
+from sash.runtime.plane import QueryPlane
 from sash.runtime.report import BatchReport, Monitor, Silent, Summary
 from sash.runtime.sinks import Sink, open_sink
 from sash.runtime.sources import Chunk, Source, open_source, read_whole
@@ -36,7 +42,8 @@ from sash.synopses.refresh import answer_schema
 DEFAULT_BATCH_ROWS = 2_000_000
 Newest = Mapping[tuple[str, int], int | None]
 """The newest timestamp before each chunk, by (stream, sequence)."""
-RunChunks = Callable[[Sequence[Chunk], Newest], list[ChunkResult]]
+RunBatch = Callable[[Entry, Sequence[Chunk], Newest], Harvest]
+"""Runs chunks of a batch, all of them or some once more; where operators run in tasks, those, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,7 @@ class Options:
     aside: Path | None = None
     batch_rows: int = DEFAULT_BATCH_ROWS
     master: str = "local[*]"
+    partitions: int | None = None
     debug: bool = False
     monitor: Monitor = field(default_factory=Silent)
 
@@ -61,12 +69,22 @@ class Engine:
         cores: int,
         *,
         overlap: bool = False,
+        partitions: int | None = None,
     ) -> None:
+        """`partitions`: among so many are operators divided; None: they all run here."""
         self.plan = plan
         self.options = options
+        self.partitions = partitions
         self._sources = self._open_sources()
         self._sinks = self._open_sinks()
-        self._plane = QueryPlane(self.plan)
+        self.plane = QueryPlane(
+            plan,
+            ContinuousPlane(
+                plan,
+                None if options.checkpoint is None else options.checkpoint / CELLS,
+                is_cut=partitions is not None,
+            ),
+        )
         self._feeder = Feeder(self._sources, options.batch_rows, _chunk_rows(options.batch_rows, cores))
         self._checkpoint = (
             None if options.checkpoint is None else Checkpoint(options.checkpoint, self.plan, runtime)
@@ -79,8 +97,12 @@ class Engine:
         self._started = time.monotonic()
         self._manifest: Manifest | None = None
         self._feed_log: FeedLog | None = None
-        self._streams: Mapping[str, StreamState] = self._plane.streams
-        self._slacks = {stream.name: stream.slack for stream in self.plan.streams}
+        self.streams: Mapping[str, StreamState] = self.plane.streams
+        # How far time has come with the last batch taken; the plane may be one batch behind.
+        self.through: int | None = None
+        # The state of the operators that run in tasks, after the last batch taken.
+        self.cells: dict[str, tuple[StateFile, ...]] = {}
+        self.relations: dict[str, Delta] = {}
         self._worker = ThreadPoolExecutor(1, "sash-answers") if overlap else None
         self._completing: Future[None] | None = None
         self.taken = -1
@@ -141,19 +163,20 @@ class Engine:
         if self._manifest is not None:
             self._resume(self._manifest)
         else:
-            self._plane.continuous.load_relations(self._read_relations())
+            self.relations = self._read_relations()
+            self.plane.continuous.load_relations(self.relations)
         self.options.monitor.started(
             {query.name: query.sink for query in self.plan.definitions},
             {stream.name: stream.source for stream in self.plan.streams},
         )
 
-    def _read_relations(self) -> dict[str, list[pa.Array]]:
+    def _read_relations(self) -> dict[str, Delta]:
         """The rows of relations that are read once, before anything else."""
-        rows = {}
-        for relation in self.plan.relations:
-            if relation.is_static:
-                rows[relation.name] = read_whole(feed_of(relation), self.options.base_dir)
-        return rows
+        return {
+            relation.name: relation_delta(read_whole(feed_of(relation), self.options.base_dir))
+            for relation in self.plan.relations
+            if relation.is_static
+        }
 
     def open_outputs(self) -> None:
         """Go on with the outputs where the checkpoint says, or replace them; the last step before batches."""
@@ -165,11 +188,15 @@ class Engine:
     def _resume(self, manifest: Manifest) -> None:
         assert self._checkpoint is not None
         for partial in self._checkpoint.partials():
-            self._plane.absorb_partial(partial)
-        if not self._plane.continuous.is_idle:
-            self._plane.continuous.restore(self._checkpoint.operators(manifest))
-        self._plane.restore(manifest.streams, manifest.complete_through)
-        self._streams = self._plane.streams
+            self.plane.absorb_partial(partial)
+        if not self.plane.continuous.is_idle:
+            self.plane.continuous.load(manifest.batch, manifest.cells)
+            self.cells = {name: files for name, files in manifest.cells.items() if name != ANSWERS}
+            if self.partitions is not None:
+                self.partitions = manifest.partitions
+        self.through = manifest.complete_through
+        self.plane.restore(manifest.streams, manifest.complete_through)
+        self.streams = self.plane.streams
         ended = {name for name, state in manifest.streams.items() if state.ended}
         self._feeder.resume(manifest.batch + 1, manifest.positions, ended, manifest.is_last)
         self._answered.update(manifest.answered)
@@ -182,31 +209,39 @@ class Engine:
         if text is None:
             return None
         entry = Entry.from_json(text)
-        ended = {name for name, state in self._streams.items() if state.ended} | set(entry.ended)
+        ended = {name for name, state in self.streams.items() if state.ended} | set(entry.ended)
         self._feeder.resume(entry.number + 1, entry.positions, ended, entry.is_last)
         return entry
 
     def next_entry(self) -> Entry | None:
         """Decide what the next batch reads; None: nothing at the moment."""
-        entry = self._feeder.next({name: state.newest for name, state in self._streams.items()})
+        entry = self._feeder.next({name: state.newest for name, state in self.streams.items()})
         if entry is not None and self._feed_log is not None:
             self._feed_log.publish(entry.number, entry.to_json())
         return entry
 
-    def take(self, entry: Entry, run: RunChunks) -> None:
+    def take(self, entry: Entry, run: RunBatch) -> None:
         """Run the chunks of one batch and see to it that the batch is completed."""
         if entry.number != self.taken + 1:
             raise InternalError(f"batch {entry.number} came after batch {self.taken}")
         began = time.monotonic()
-        results = self._run_exactly(entry.chunks, run)
-        self._streams = advanced(self._streams, results, entry.ended)
+        harvest = self._run_exactly(entry, run)
+        self.streams = advanced(self.streams, harvest.results, entry.ended)
+        through = self.plane.clock.through(self.streams)
+        if through is not None:
+            self.through = through if self.through is None else max(self.through, through)
+        self.cells.update(harvest.files)
         self.settle()
         if self._worker is None:
-            self._complete(entry, results, self._streams, began)
+            self._complete(entry, harvest, self.streams, began)
         else:
-            self._completing = self._worker.submit(self._complete, entry, results, self._streams, began)
+            self._completing = self._worker.submit(self._complete, entry, harvest, self.streams, began)
         self.taken = entry.number
         self._is_last_taken = entry.is_last
+
+    def turn(self, entry: Entry) -> Turn:
+        """What partitions must know to take part in the next batch."""
+        return Turn(entry.number, self.plane.clock, self.streams, self.through, tuple(entry.ended))
 
     def settle(self) -> None:
         """Wait until every batch taken is committed; raises what went wrong with it."""
@@ -217,53 +252,57 @@ class Engine:
     def _complete(
         self,
         entry: Entry,
-        results: Sequence[ChunkResult],
+        harvest: Harvest,
         streams: Mapping[str, StreamState],
         began: float,
     ) -> None:
-        self._plane.absorb(results, streams)
+        self.plane.absorb(harvest, streams)
         given: dict[str, pa.Table] = {}
-        for name, tables in self._plane.answer().items():
+        for name, tables in self.plane.answer(entry.number, harvest).items():
             given[name] = pa.concat_tables(tables)
             self._sinks[name].write(given[name])
             self._answered[name] += given[name].num_rows
-        self._aside.write(results)
-        self._commit(entry, results)
-        self._report(entry, results, given, time.monotonic() - began)
+        self._aside.write(harvest.results)
+        self._commit(entry, harvest)
+        self._report(entry, harvest.results, given, time.monotonic() - began)
 
-    def _run_exactly(self, chunks: Sequence[Chunk], run: RunChunks) -> list[ChunkResult]:
-        newest = {name: state.newest for name, state in self._streams.items()}
-        results = run(chunks, {(c.stream, c.sequence): newest[c.stream] for c in chunks}) if chunks else []
-        wrong = misjudged(results, newest, self._slacks)
-        if wrong:
-            again = [chunk for chunk in chunks if (chunk.stream, chunk.sequence) in wrong]
-            results = [r for r in results if (r.stream, r.sequence) not in wrong]
-            results.extend(run(again, wrong))
-        return sorted(results, key=lambda result: (result.stream, result.sequence))
+    def _run_exactly(self, entry: Entry, run: RunBatch) -> Harvest:
+        """Run a batch, and once more what judged a late row wrongly."""
+        newest = {name: state.newest for name, state in self.streams.items()}
+        given = {(chunk.stream, chunk.sequence): newest[chunk.stream] for chunk in entry.chunks}
+        harvest = run(entry, entry.chunks, given)
+        wrong = misjudged(harvest.results, newest, self.plane.clock.slacks)
+        if wrong and self.partitions is not None:
+            # The operators have not taken in anything that is wrong, and wait for the rest.
+            harvest = run(entry, entry.chunks, {**given, **wrong})
+        elif wrong:
+            again = [chunk for chunk in entry.chunks if (chunk.stream, chunk.sequence) in wrong]
+            right = [r for r in harvest.results if (r.stream, r.sequence) not in wrong]
+            harvest = replace(harvest, results=[*right, *run(entry, again, wrong).results])
+        results = sorted(harvest.results, key=lambda result: (result.stream, result.sequence))
+        return scanned(results) if self.partitions is None else replace(harvest, results=results)
 
-    def _commit(self, entry: Entry, results: Sequence[ChunkResult]) -> None:
+    def _commit(self, entry: Entry, harvest: Harvest) -> None:
         sinks = {name: sink.commit() for name, sink in self._sinks.items()}
         aside = self._aside.commit()
         if self._checkpoint is not None:
             self._checkpoint.save_partials(
-                entry.number, (partial for result in results for partial in result.partials)
+                entry.number, (partial for result in harvest.results for partial in result.partials)
             )
-            operators = None
-            if not self._plane.continuous.is_idle:
-                operators = self._checkpoint.save_operators(entry.number, self._plane.continuous.snapshot())
-            horizons = {spec.name: self._plane.horizon(spec.name) for spec in self.plan.synopses}
+            horizons = {spec.name: self.plane.horizon(spec.name) for spec in self.plan.synopses}
             self._checkpoint.commit(
                 Manifest(
                     entry.number,
-                    self._plane.streams,
-                    self._plane.complete_through,
+                    self.plane.streams,
+                    self.plane.complete_through,
                     entry.positions,
                     entry.is_last,
                     sinks,
                     self._answered,
                     self._checkpoint.live_panes(horizons),
                     aside,
-                    operators,
+                    {**self.plane.continuous.files, **harvest.files},
+                    self.partitions or 1,
                 )
             )
         self.committed = entry.number
@@ -281,9 +320,9 @@ class Engine:
                 entry.number,
                 sum(r.accepted + r.late.num_rows + r.rejected.num_rows for r in results),
                 seconds,
-                self._plane.complete_through,
+                self.plane.complete_through,
                 self._feeder.progress(entry.positions),
-                {name: state.counts for name, state in self._plane.streams.items()},
+                {name: state.counts for name, state in self.plane.streams.items()},
                 given,
                 dict(self._answered),
             )
@@ -295,14 +334,14 @@ class Engine:
         summary = Summary(
             self.committed + 1,
             time.monotonic() - self._started,
-            self._plane.complete_through,
-            {name: state.counts for name, state in self._plane.streams.items()},
+            self.plane.complete_through,
+            {name: state.counts for name, state in self.plane.streams.items()},
             dict(self._answered),
             interrupted,
             self._aside.directory,
-            self._plane.measured(self._answered),
-            self._plane.rates(),
-            self._plane.continuous.once(),
+            self.plane.measured(self._answered),
+            self.plane.rates(),
+            self.plane.continuous.once(),
         )
         self.options.monitor.finished(summary)
         return summary
@@ -313,6 +352,7 @@ class Engine:
         for sink in self._sinks.values():
             sink.close()
         self._aside.close()
+        self.plane.continuous.close()
         if self._checkpoint is not None:
             self._checkpoint.close()
 

@@ -6,16 +6,21 @@ import os
 from pathlib import Path
 
 
-def replace_file(path: Path, content: str | bytes) -> None:
-    """Write a file under a temporary name, make it durable, then give it its name."""
+def replace_file(path: Path, content: str | bytes, *, durable: bool = True) -> None:
+    """Write a file under a temporary name, make it durable, then give it its name.
+
+    What is not durable survives the end of the process, but not that of the machine.
+    """
     temporary = path.with_name(f".{path.name}.tmp")
     data = content.encode() if isinstance(content, str) else content
     with open(temporary, "wb") as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
     os.replace(temporary, path)
-    sync_directory(path.parent)
+    if durable:
+        sync_directory(path.parent)
 
 
 def sync_directory(directory: Path) -> None:

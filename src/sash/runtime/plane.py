@@ -1,11 +1,7 @@
 """The query plane: the driver's side of a run. Chunk results go in, answers come out.
 
-It keeps the clock of each stream, the synopses and what the queries last answered. It does no I/O and
-knows no Spark: both runtimes feed it, so they answer alike.
-
-The clock (how far the past is complete) stands at the least, over the streams that have not ended, of
-the newest timestamp minus SLACK; a row with just that timestamp may still come, so instants before it
-are complete. When all input has ended it moves to the greatest timestamp and includes it.
+It keeps how far each stream has come, the synopses and what the queries last answered. It knows no Spark:
+both runtimes feed it, so they answer alike.
 """
 
 from __future__ import annotations
@@ -13,7 +9,6 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -25,48 +20,18 @@ from sash.plan.explain.tree import Measured
 from sash.plan.panes import last_boundary
 from sash.plan.periodic import PeriodicQuery, SynopsisSpec
 from sash.plan.run_plan import RunPlan
+from sash.runtime.clock import Clock, StreamState
 from sash.runtime.continuous import ContinuousPlane
-from sash.runtime.report import StreamCounts
-from sash.runtime.stage import ChunkResult
+from sash.runtime.harvest import Harvest
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.refresh import Refresher
 
 
-@dataclass(frozen=True, slots=True)
-class StreamState:
-    """How far a stream has come."""
-
-    newest: int | None = None
-    first: int | None = None
-    ended: bool = False
-    counts: StreamCounts = field(default_factory=StreamCounts)
-
-    def after(self, result: ChunkResult) -> StreamState:
-        counts = self.counts + StreamCounts(result.accepted, result.late.num_rows, result.rejected.num_rows)
-        if result.newest is None or result.oldest is None:
-            return replace(self, counts=counts)
-        newest = result.newest if self.newest is None else max(self.newest, result.newest)
-        first = result.oldest if self.first is None else min(self.first, result.oldest)
-        return replace(self, newest=newest, first=first, counts=counts)
-
-
-def advanced(
-    streams: Mapping[str, StreamState], results: Iterable[ChunkResult], ended: Iterable[str]
-) -> dict[str, StreamState]:
-    """How far the streams are after a batch."""
-    after = dict(streams)
-    for result in results:
-        after[result.stream] = after[result.stream].after(result)
-    for name in ended:
-        after[name] = replace(after[name], ended=True)
-    return after
-
-
 class QueryPlane:
-    def __init__(self, plan: RunPlan) -> None:
+    def __init__(self, plan: RunPlan, continuous: ContinuousPlane) -> None:
         self.plan = plan
-        self.continuous = ContinuousPlane(plan)
-        self._feeds = frozenset(plan.feeds)
+        self.continuous = continuous
+        self.clock = Clock.of(plan)
         self.streams = {stream.name: StreamState() for stream in plan.streams}
         self.complete_through: int | None = None
         self._groups = [
@@ -77,63 +42,33 @@ class QueryPlane:
     def absorb_partial(self, partial: Partial) -> None:
         self._synopses[partial.synopsis].absorb(partial)
 
-    def absorb(self, results: Iterable[ChunkResult], streams: Mapping[str, StreamState]) -> None:
+    def absorb(self, harvest: Harvest, streams: Mapping[str, StreamState]) -> None:
         """Take in a batch, whose results are in order of arrival; `streams` is how far it brings each."""
-        for result in results:
+        for result in harvest.results:
             for partial in result.partials:
                 self.absorb_partial(partial)
-            self.continuous.absorb(result.scanned)
+        self.continuous.count(harvest.tallies)
         self.streams = dict(streams)
 
-    def clock(self) -> int | None:
-        """The last instant about which everything is known; None before there is one."""
-        states = self.streams
-        if not states:
-            # Relations alone know no time; what they hold holds at any instant.
-            return 0
-        # Time ends with the streams, not with the feed of a relation that goes on after them.
-        given = [state for name, state in states.items() if name not in self._feeds]
-        end = max((state.newest for state in given if state.newest is not None), default=None)
-        if all(state.ended for state in states.values()):
-            return end
-        instants = []
-        if all(state.ended for state in given):
-            if end is None:
-                return None
-            instants.append(end)
-        for stream in self.plan.streams:
-            state = states[stream.name]
-            if state.ended:
-                continue
-            if state.newest is None:
-                return None
-            instants.append(state.newest - stream.slack - 1)
-        return min(instants)
-
-    def answer(self) -> dict[str, list[pa.Table]]:
+    def answer(self, batch: int, harvest: Harvest) -> dict[str, list[pa.Table]]:
         """Move to the clock and give the answers of every boundary on the way, per query."""
         answers: dict[str, list[pa.Table]] = defaultdict(list)
-        through = self.clock()
-        if through is None or (self.complete_through is not None and through <= self.complete_through):
-            return answers
-        for group in self._groups:
-            first = self.streams[group.stream].first
-            if first is not None:
-                for name, table in group.answer(first, through):
-                    answers[name].append(table)
+        through = self.clock.through(self.streams)
+        if through is not None and self.complete_through is not None and through <= self.complete_through:
+            through = None
+        if through is not None:
+            for group in self._groups:
+                first = self.streams[group.stream].first
+                if first is not None:
+                    for name, table in group.answer(first, through):
+                        answers[name].append(table)
         if not self.continuous.is_idle:
-            for name, table in self.continuous.answer(self._firsts(), through):
+            first_of = {**self.clock.firsts(self.streams), **harvest.first}
+            for name, table in self.continuous.answer(batch, harvest.rows, first_of, through):
                 answers[name].append(table)
-        self.complete_through = through
+        if through is not None:
+            self.complete_through = through
         return answers
-
-    def _firsts(self) -> dict[str, int]:
-        """The first instants of streams; the feed of a relation is none."""
-        return {
-            name: state.first
-            for name, state in self.streams.items()
-            if state.first is not None and name not in self._feeds
-        }
 
     def horizon(self, synopsis: str) -> int | None:
         """Panes of the synopsis that end by this instant are in no window any more."""
@@ -152,7 +87,7 @@ class QueryPlane:
 
     def measured(self, answered: Mapping[str, int]) -> dict[str, dict[Node, Measured]]:
         """What came of the operators of each query's plan."""
-        found = {query.name: self.continuous.flow.measured(query.name) for query in self.plan.continuous}
+        found = {query.name: self.continuous.measured(query.name) for query in self.plan.continuous}
         groups = {group.name: group for group in self._groups}
         for query in self.plan.queries:
             plan = query.definition.plan
@@ -177,7 +112,7 @@ class QueryPlane:
     @property
     def live_rows(self) -> int:
         """Rows of state that synopses and operators hold."""
-        return sum(group.synopsis.live_rows for group in self._groups) + self.continuous.flow.state_rows
+        return sum(group.synopsis.live_rows for group in self._groups) + self.continuous.state_rows
 
 
 class _QueryGroup:

@@ -22,6 +22,7 @@ def run_program(
     master: str = "local[*]",
     checkpoint: Path | None = None,
     batch_rows: int | None = None,
+    partitions: int | None = None,
     aside: Path | None = None,
     debug: bool = False,
     monitor: Monitor | None = None,
@@ -46,6 +47,7 @@ def run_program(
         aside=aside,
         batch_rows=batch_rows or DEFAULT_BATCH_ROWS,
         master=master,
+        partitions=partitions,
         debug=debug,
         monitor=monitor or Silent(),
     )

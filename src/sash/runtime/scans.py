@@ -11,7 +11,7 @@ import pyarrow as pa
 from sash.lang import algebra
 from sash.lang.algebra import Node
 from sash.lang.bound import StreamDefinition
-from sash.operators.delta import as_table, one_array
+from sash.operators.delta import NEVER, Delta, as_table, one_array
 from sash.operators.evaluate import evaluate, evaluate_mask
 from sash.plan.run_plan import Scan, leaf_of
 from sash.state.groups import plain
@@ -27,6 +27,11 @@ class ScanRows:
     ts: Int64Array
     exp: Int64Array | None
     columns: tuple[pa.Array, ...]
+
+    @property
+    def delta(self) -> Delta:
+        exp = np.full(len(self.ts), NEVER, dtype=np.int64) if self.exp is None else self.exp
+        return Delta(self.ts, exp, self.columns)
 
 
 def scan_rows(scan: Scan, stream: StreamDefinition, ts: Int64Array, table: pa.Table) -> ScanRows:

@@ -11,7 +11,7 @@ the chunks for which that mattered; they are run again with the right value, whi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from sash.lang.bound import StreamDefinition
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.run_plan import RunPlan
+from sash.runtime.report import StreamCounts
 from sash.runtime.scans import ScanRows, scan_rows
 from sash.runtime.sinks.jsonl import json_objects
 from sash.runtime.sources import REJECTS_SCHEMA, Chunk, read
@@ -44,6 +45,25 @@ class ChunkResult:
     late: pa.Table
     rejected: pa.Table
     scanned: tuple[ScanRows, ...] = ()
+
+    @property
+    def counts(self) -> StreamCounts:
+        return StreamCounts(self.accepted, self.late.num_rows, self.rejected.num_rows)
+
+    @property
+    def extent(self) -> ChunkExtent:
+        return ChunkExtent(self.stream, self.sequence, self.newest, self.oldest)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkExtent:
+    """Which instants a chunk has brought: all that other tasks need to know of it."""
+
+    stream: str
+    sequence: int
+    newest: int | None
+    oldest: int | None
+    counts: StreamCounts = field(default_factory=StreamCounts)
 
 
 def run_chunk(plan: RunPlan, chunk: Chunk, newest: int | None) -> ChunkResult:
@@ -112,7 +132,7 @@ def _late_rows(stream: StreamDefinition, chunk: Chunk, positions: Int64Array, be
 
 
 def misjudged(
-    results: Iterable[ChunkResult], newest: Mapping[str, int | None], slacks: Mapping[str, int]
+    results: Iterable[ChunkResult | ChunkExtent], newest: Mapping[str, int | None], slacks: Mapping[str, int]
 ) -> dict[tuple[str, int], int]:
     """Chunks that kept a row which an earlier chunk of the same batch makes late, with the right `newest`."""
     wrong: dict[tuple[str, int], int] = {}

@@ -81,6 +81,7 @@ def run(
     batch_rows: int | None = None,
     interruptions: Sequence[int] | None = None,
     master: str = "local[2]",
+    partitions: int | None = None,
 ) -> Outcome:
     """Run a program whose input lies in `directory`.
 
@@ -96,6 +97,7 @@ def run(
             base_dir=directory,
             runtime=runtime,
             master=master,
+            partitions=partitions,
             checkpoint=checkpoint,
             aside=directory / "aside",
             batch_rows=batch_rows,
@@ -117,7 +119,7 @@ def difference(name: str, text: str, given: Answers, right: Answers) -> str:
     )
 
 
-def replay(case: Case, directory: Path, runtime: str = "inline") -> None:
+def replay(case: Case, directory: Path, runtime: str = "inline", partitions: int | None = None) -> None:
     """Run a case and assert that it gives the answers that it lists."""
     case.write_inputs(directory)
     outcome = run(
@@ -126,6 +128,7 @@ def replay(case: Case, directory: Path, runtime: str = "inline") -> None:
         runtime=runtime,
         batch_rows=case.batch_rows,
         interruptions=case.interruptions,
+        partitions=partitions,
     )
     for name, right in case.expected().items():
         given = outcome.answers(name)

@@ -57,6 +57,7 @@ class Scenario:
         batch_rows: int | None = None,
         interruptions: Sequence[int] | None = None,
         master: str = "local[2]",
+        partitions: int | None = None,
     ) -> Outcome:
         """Run the program in `directory`, which must be new (see `runs.run`)."""
         directory.mkdir(parents=True)
@@ -69,6 +70,7 @@ class Scenario:
             batch_rows=batch_rows,
             interruptions=interruptions,
             master=master,
+            partitions=partitions,
         )
 
     def case(
