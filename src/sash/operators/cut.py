@@ -203,6 +203,9 @@ class _Cutter:
         if isinstance(wish, Mode):
             if wish is Mode.ANYWHERE:
                 return self._own(number, vertex)
+            natural = self._place(number, Mode.ANYWHERE)
+            if isinstance(natural, Piece) and natural.mode is wish:
+                return natural
             is_followed = isinstance(division, Free) and (wish is Mode.ONE_PLACE or division.can_be_copied)
             if is_followed or (wish is Mode.ONE_PLACE and isinstance(division, Whole)):
                 return self._piece(number, vertex, (wish,) * len(vertex.inputs), wish)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sash.errors import SashError
 from sash.operators.answers import Sequenced
 from sash.operators.cut import TOP, Cut, Stage
 from sash.operators.dataflow import Tally
@@ -56,6 +57,7 @@ class News:
     cell: str | None = None
     files: tuple[StateFile, ...] = ()
     tallies: Mapping[tuple[int, int], Tally] | None = None
+    failure: SashError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,11 @@ def scatter(cut: Cut, result: ChunkResult, of: int) -> Iterator[Message]:
         result.rejected,
     )
     yield Message(TOP, TOP, NEWS, 0, pickle.dumps(News(result=home), 5))
+
+
+def failed(failure: SashError) -> Message:
+    """For the driver, as it is: Spark would turn it into a page of text."""
+    return Message(TOP, TOP, NEWS, 0, pickle.dumps(News(failure=failure), 5))
 
 
 def wake(cut: Cut, of: int) -> Iterator[Message]:
@@ -272,6 +279,8 @@ def gather(messages: Iterable[Message]) -> Harvest:
             rows.append((f"exchange {message.link}", message.rank, unpack_delta(message.payload)))
             continue
         news: News = pickle.loads(message.payload)
+        if news.failure is not None:
+            raise news.failure
         if news.result is not None:
             results.append(news.result)
         first.update(news.first or {})

@@ -5,6 +5,7 @@ Without it each worker imports Arrow, numba and DuckDB anew, which takes longer 
 
 from pyspark.daemon import manager
 
+import sash.runtime.spark.holder
 import sash.runtime.stage  # noqa: F401
 
 if __name__ == "__main__":

@@ -8,32 +8,29 @@ gets the description of its chunk and reads the file itself.
 from __future__ import annotations
 
 import os
-import pickle
 import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sash.errors import InternalError, RunError, SashError
 from sash.plan.run_plan import RunPlan
-from sash.runtime.engine import Engine, Newest, Options, RunChunks
+from sash.runtime.engine import Engine, Newest, Options, RunBatch
 from sash.runtime.feed import Entry
+from sash.runtime.harvest import Harvest
 from sash.runtime.report import Summary
 from sash.runtime.sources import Chunk
 from sash.runtime.spark.feed_source import NAME, FeedSource
 from sash.runtime.spark.java import check_java
 from sash.runtime.spark.session import spark_session
-from sash.runtime.stage import ChunkResult, run_chunk
+from sash.runtime.spark.stages import NO_CHUNK, Stages
 
-_PAYLOAD = "payload binary"
 # How long to wait before looking again for new input or a stop, in seconds.
 _IDLE = 0.05
 
@@ -44,18 +41,20 @@ def run_spark(plan: RunPlan, options: Options, stop: threading.Event) -> Summary
         # Before any output is replaced: without Java the results of the last run stay as they are.
         check_java()
     scratch = Path(tempfile.mkdtemp(prefix="sash-"))
+    cores = _cores(options.master)
+    has_operators = bool(plan.continuous or plan.one_time)
+    partitions = (options.partitions or cores) if has_operators else None
     try:
-        engine = Engine(plan, options, "spark", _cores(options.master), overlap=True)
+        engine = Engine(plan, options, "spark", cores, overlap=True, partitions=partitions)
         log = None if options.debug else (options.checkpoint or scratch) / "spark.log"
         state = options.checkpoint or scratch
-        feed, offsets = state / "feed", state / "spark"
         try:
-            engine.load(feed)
+            engine.load(state / "feed")
             if not engine.is_finished and not stop.is_set():
-                with spark_session(options.master, log) as spark:
+                with spark_session(options.master, log) as spark, Stages(engine, state) as stages:
                     # Only now are old outputs replaced: whatever keeps Spark from starting leaves them alone.
                     engine.open_outputs()
-                    _Pipeline(spark, engine, feed, offsets).run(stop)
+                    _Pipeline(spark, engine, stages, state).run(stop)
             return engine.finish(interrupted=not engine.is_finished)
         finally:
             engine.close()
@@ -69,14 +68,13 @@ def _cores(master: str) -> int:
 
 
 class _Pipeline:
-    def __init__(self, spark: SparkSession, engine: Engine, feed: Path, offsets: Path) -> None:
+    def __init__(self, spark: SparkSession, engine: Engine, stages: Stages, state: Path) -> None:
         self._spark = spark
         self._tasks = spark.sparkContext.defaultParallelism
         self._engine = engine
-        # Tasks know nothing of queries, and hundreds of them would have to travel with every batch.
-        self._task_plan = replace(engine.plan, queries=(), continuous=(), one_time=())
-        self._feed = feed
-        self._offsets = offsets
+        self._stages = stages
+        self._feed = state / "feed"
+        self._offsets = state / "spark"
         self._entry: Entry | None = None
         self._failure: BaseException | None = None
         self._done = threading.Event()
@@ -112,7 +110,7 @@ class _Pipeline:
         Spark may have marked them as done, because it does not wait for the answers.
         """
         while (entry := self._engine.pending_entry()) is not None:
-            self._engine.take(entry, self._run_chunks)
+            self._engine.take(entry, self._runner(None))
 
     def _start(self) -> StreamingQuery:
         return (
@@ -159,54 +157,21 @@ class _Pipeline:
             # Spark must not mark the batch as done.
             raise self._failure
 
-    def _runner(self, frame: DataFrame) -> RunChunks:
+    def _runner(self, frame: DataFrame | None) -> RunBatch:
         """Runs the chunks that Spark handed over; the second time, just those that are asked for."""
-        frames = iter((frame,))
+        frames = iter((frame,) if frame is not None else ())
 
-        def run(chunks: Sequence[Chunk], newest: Newest) -> list[ChunkResult]:
+        def run(entry: Entry, chunks: Sequence[Chunk], newest: Newest) -> Harvest:
             given = next(frames, None)
-            return self._run_chunks(chunks, newest) if given is None else self._run(given, newest)
+            if given is None or not chunks:
+                given = self._chunk_frame(chunks)
+            return self._stages.run(given, entry, newest)
 
         return run
 
-    def _run_chunks(self, chunks: Sequence[Chunk], newest: Newest) -> list[ChunkResult]:
-        rows = [(chunk.to_json(),) for chunk in chunks]
-        frame = self._spark.createDataFrame(rows, "chunk string").repartition(min(len(rows), self._tasks))
-        return self._run(frame, newest)
-
-    def _run(self, frame: DataFrame, newest: Newest) -> list[ChunkResult]:
-        return _collect(frame.mapInArrow(_task(self._task_plan, dict(newest)), _PAYLOAD).toArrow())
-
-
-def _task(
-    plan: RunPlan, newest: dict[tuple[str, int], int | None]
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What a task does with the descriptions of its chunks."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for text in batch.column(0).to_pylist():
-                chunk = Chunk.from_json(text)
-                try:
-                    result: ChunkResult | SashError = run_chunk(
-                        plan, chunk, newest[chunk.stream, chunk.sequence]
-                    )
-                except SashError as failure:
-                    # Handed over as it is: Spark would turn it into a page of text.
-                    result = failure
-                yield pa.RecordBatch.from_pydict({"payload": pa.array([pickle.dumps(result, 5)])})
-
-    return run
-
-
-def _collect(table: pa.Table) -> list[ChunkResult]:
-    results: list[ChunkResult] = []
-    for payload in table.column("payload"):
-        result = pickle.loads(payload.as_buffer())
-        if isinstance(result, SashError):
-            raise result
-        results.append(result)
-    return results
+    def _chunk_frame(self, chunks: Sequence[Chunk]) -> DataFrame:
+        rows = [(chunk.to_json(),) for chunk in chunks] or [(NO_CHUNK,)]
+        return self._spark.createDataFrame(rows, "chunk string").repartition(min(len(rows), self._tasks))
 
 
 def _first_line(text: str) -> str:

@@ -1,0 +1,259 @@
+"""The holder of a partition: a process beside Spark's workers that keeps the state of operators in memory.
+
+Spark gives the task of a partition to whatever worker is free, so a worker would have to read all of a
+partition's state for nearly every batch. A holder has it: a task sends it the messages of its partition
+through a local socket and gets back what the operators give. The truth is in the state files all the same: a
+holder that is gone, or that has the state of another batch, is replaced, or reads the files, and nothing is
+lost. There is one holder for each partition on each machine that has run a task of it.
+
+Holders are forked from a process that has everything loaded, as Spark's own workers are. A holder ends with
+its run (when the run's file is removed), and both end with the process that Spark forks its workers from, so
+none is left behind, however the run ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pickle
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sash.errors import RunError, SashError
+from sash.runtime.cell import StateFile
+from sash.runtime.partitions import Message, Partition, Turn
+
+Head = tuple[int, int, int, int]
+"""Everything of a message but its payload."""
+_WORD = 8
+# How often a holder looks whether it is still needed, in seconds.
+_LOOK = 0.5
+# How long a new holder may take until it answers, in seconds.
+_START = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What all tasks of a run know: its plan, and where its state is.
+
+    `alive` is a file that is there as long as the run; `cut` is pickled once for all tasks.
+    """
+
+    id: str
+    cut: bytes
+    partitions: int
+    directory: Path
+    alive: Path
+    durable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    stage: int
+    turn: Turn
+    files: tuple[StateFile, ...]
+    messages: tuple[Head, ...]
+
+
+# ---------------------------------------------------------------- the task's side
+
+
+def ask(run: Run, partition: int, request: Request, payloads: Sequence[Any]) -> list[Message]:
+    """Let the holder of a partition work on a batch; a holder that has died is replaced, once."""
+    for is_last in (False, True):
+        try:
+            with _connected(run, partition) as connection:
+                _send(connection, request, payloads)
+                answer, parts = _receive(connection)
+        except (OSError, EOFError) as failure:
+            if is_last:
+                raise RunError(
+                    f"the process that holds the state of partition {partition} ended",
+                    got=str(failure),
+                    hint="it may have run out of memory: use more partitions, or smaller windows",
+                    id="holder-ended",
+                ) from failure
+            continue
+        if isinstance(answer, BaseException):
+            raise answer
+        return _messages(answer, parts)
+    raise AssertionError
+
+
+@contextlib.contextmanager
+def _connected(run: Run, partition: int) -> Iterator[socket.socket]:
+    # The process that Spark forks its workers from: there is one on each machine.
+    spark = os.getppid()
+    directory = Path(tempfile.gettempdir()) / f"sash-{os.getuid()}-{spark}"
+    directory.mkdir(mode=0o700, exist_ok=True)
+    path = directory / f"{run.id}-{partition}"
+    # Two tasks must not both start a holder.
+    with open(directory / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        connection = _connect(path)
+        if connection is None:
+            connection = _forked(run, partition, path, spark)
+    with connection:
+        yield connection
+
+
+def _connect(path: Path) -> socket.socket | None:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(str(path))
+    except OSError:
+        connection.close()
+        return None
+    return connection
+
+
+def _forked(run: Run, partition: int, path: Path, spark: int) -> socket.socket:
+    """A new holder: the nursery is asked for it, and started if there is none."""
+    path.unlink(missing_ok=True)
+    nursery = path.with_name("nursery")
+    connection = _connect(nursery)
+    if connection is None:
+        nursery.unlink(missing_ok=True)
+        paths = os.pathsep.join(entry for entry in sys.path if entry)
+        command = [sys.executable, "-m", __name__, str(nursery), str(spark)]
+        subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": paths}, start_new_session=True
+        )
+        connection = _waited_for(nursery)
+    with connection:
+        _send(connection, (run, partition, str(path)), [])
+    return _waited_for(path)
+
+
+def _waited_for(path: Path) -> socket.socket:
+    end = time.monotonic() + _START
+    while time.monotonic() < end:
+        connection = _connect(path)
+        if connection is not None:
+            return connection
+        time.sleep(0.005)
+    raise EOFError("it did not start")
+
+
+# ---------------------------------------------------------------- the nursery
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Fork a holder for everybody who asks, as long as Spark is there."""
+    path, spark = Path(arguments[0]), int(arguments[1])
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        listener.settimeout(_LOOK)
+        while _is_there(spark):
+            # No thread may run here when a holder is forked, so it waits and looks by turns.
+            with contextlib.suppress(TimeoutError):
+                connection, _ = listener.accept()
+                with connection:
+                    (run, partition, place), _ = _receive(connection)
+                if os.fork() == 0:
+                    try:
+                        listener.close()
+                        hold(run, partition, Path(place), spark)
+                    finally:
+                        os._exit(1)
+    shutil.rmtree(path.parent, ignore_errors=True)
+
+
+# ---------------------------------------------------------------- the holder's side
+
+
+def hold(run: Run, partition: int, path: Path, spark: int) -> None:
+    """Answer tasks until the run, or Spark, has ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    threading.Thread(target=_watch, args=(run, spark, path), daemon=True).start()
+    held = Partition(pickle.loads(run.cut), partition, run.partitions, run.directory, durable=run.durable)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        while True:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError, EOFError):
+                _serve(held, connection)
+
+
+def _watch(run: Run, spark: int, path: Path) -> None:
+    while run.alive.exists() and _is_there(spark):
+        time.sleep(_LOOK)
+    path.unlink(missing_ok=True)
+    os._exit(0)
+
+
+def _is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _serve(held: Partition, connection: socket.socket) -> None:
+    request, parts = _receive(connection)
+    messages = _messages(request.messages, parts)
+    try:
+        given = held.run(request.stage, request.turn, messages, request.files)
+    except SashError as failure:
+        _send(connection, failure, [])
+        return
+    except Exception as failure:
+        _send(connection, RunError(f"an operator failed: {failure}"), [])
+        raise
+    heads = [(m.stage, m.target, m.link, m.rank) for m in given]
+    _send(connection, heads, [m.payload for m in given])
+
+
+def _messages(heads: Sequence[Head], payloads: Sequence[Any]) -> list[Message]:
+    return [
+        Message(stage, target, link, rank, payload)
+        for (stage, target, link, rank), payload in zip(heads, payloads, strict=True)
+    ]
+
+
+# ---------------------------------------------------------------- frames
+
+
+def _send(connection: socket.socket, head: Any, parts: Sequence[Any]) -> None:
+    """A pickled head with the sizes of the parts, then the parts."""
+    content = pickle.dumps((head, [len(part) for part in parts]), 5)
+    connection.sendall(len(content).to_bytes(_WORD, "little"))
+    connection.sendall(content)
+    for part in parts:
+        connection.sendall(part)
+
+
+def _receive(connection: socket.socket) -> tuple[Any, list[memoryview]]:
+    size = int.from_bytes(_read(connection, _WORD), "little")
+    head, sizes = pickle.loads(_read(connection, size))
+    return head, [_read(connection, length) for length in sizes]
+
+
+def _read(connection: socket.socket, size: int) -> memoryview:
+    content = memoryview(bytearray(size))
+    at = 0
+    while at < size:
+        count = connection.recv_into(content[at:])
+        if not count:
+            raise EOFError("the connection was closed")
+        at += count
+    return content
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
