@@ -199,24 +199,21 @@ class _Cutter:
         vertex = self._flow.vertices[number]
         if vertex.source is not None:
             return self._exchange(vertex.source, number, wish)
+        if wish is Mode.ANYWHERE:
+            return self._own(number, vertex)
+        natural = self._place(number, Mode.ANYWHERE)
+        if isinstance(natural, Piece) and (natural.mode is wish or wish in natural.keys):
+            return natural
         division = vertex.division
-        if isinstance(wish, Mode):
-            if wish is Mode.ANYWHERE:
-                return self._own(number, vertex)
-            natural = self._place(number, Mode.ANYWHERE)
-            if isinstance(natural, Piece) and natural.mode is wish:
-                return natural
-            is_followed = isinstance(division, Free) and (wish is Mode.ONE_PLACE or division.can_be_copied)
-            if is_followed or (wish is Mode.ONE_PLACE and isinstance(division, Whole)):
-                return self._piece(number, vertex, (wish,) * len(vertex.inputs), wish)
-        else:
-            natural = self._place(number, Mode.ANYWHERE)
-            if isinstance(natural, Piece) and wish in natural.keys:
-                return natural
+        if not division.can_be_copied:
+            return self._exchange(natural, number, wish)
+        if not isinstance(wish, Mode):
             wishes = division.down(wish)
             if wishes is not None:
                 return self._piece(number, vertex, wishes, Mode.ANYWHERE)
-        return self._exchange(self._place(number, Mode.ANYWHERE), number, wish)
+        elif isinstance(division, Free) or (wish is Mode.ONE_PLACE and isinstance(division, Whole)):
+            return self._piece(number, vertex, (wish,) * len(vertex.inputs), wish)
+        return self._exchange(natural, number, wish)
 
     def _own(self, number: int, vertex: Vertex) -> Piece:
         """As the operator itself would have it, with as few rows exchanged as possible."""

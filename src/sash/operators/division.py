@@ -61,6 +61,9 @@ def _reads(key: Key) -> set[int]:
 
 
 class Division(ABC):
+    # Whether copies of the operator in several places do the same: not if it numbers rows.
+    can_be_copied: bool = True
+
     @abstractmethod
     def down(self, key: Key) -> tuple[Wish, ...] | None:
         """How the inputs must be divided so that the output is divided by `key`; None: in no way."""
@@ -85,7 +88,6 @@ class Free(Division):
     outputs: tuple[Scalar | None, ...]
     inputs: int = 1
     others_everywhere: bool = False
-    # Whether copies in several places do the same: not if rows are numbered.
     can_be_copied: bool = True
 
     def down(self, key: Key) -> tuple[Wish, ...] | None:
