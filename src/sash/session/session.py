@@ -1,0 +1,476 @@
+"""The session: CQL from Python, standing queries whose answers are iterated, one-time questions.
+
+    not started ──start()──► running ──the input ends, stop(), a failure──► ended ──start()──► running …
+
+The catalog and the handles belong to the caller's threads, under `_lock`. A run has a thread of its own,
+which knows nothing of the session: it puts answers into inboxes (`inbox.py`). Nobody takes `_lock` while
+holding the lock of the room, so the two cannot wait for each other. A text takes effect as a whole or not at
+all.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import weakref
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from sash.errors import BindError, UnknownName, UserError
+from sash.lang import Known, Program, bind_statement
+from sash.lang.bound import (
+    Definition,
+    ExplainDefinition,
+    OneTimeQuery,
+    QueryDefinition,
+    ShowDefinition,
+)
+from sash.lang.parse import iterate
+from sash.lang.tokens import RESERVED
+from sash.plan.explain import explain_program
+from sash.plan.run_plan import plan_run
+from sash.runtime.analyze import analyze as run_to_analyze
+from sash.runtime.live import Live
+from sash.runtime.report import Summary
+from sash.runtime.run import RUNTIMES, run_program
+from sash.runtime.sinks import open_sink
+from sash.runtime.sources import open_source
+from sash.session.delivery import Delivery
+from sash.session.handle import DEFAULT_PENDING, Query, shape_of
+from sash.session.inbox import Room
+from sash.session.kept import Kept
+from sash.session.shows import shown
+from sash.session.texts import (
+    Explanation,
+    copied,
+    ended,
+    first_word,
+    label_of,
+    only_statement,
+    places_without,
+    quoted_name,
+    quoted_text,
+    without_prefix,
+)
+
+FORMS = ("text", "json", "svg")
+
+
+def connect(
+    base_dir: str | Path = ".",
+    runtime: str = "spark",
+    master: str = "local[*]",
+    checkpoint: str | Path | None = None,
+    batch_rows: int | None = None,
+    aside: str | Path | None = None,
+) -> Session:
+    """A session. Relative paths in CQL count from `base_dir`; the rest is as in `sash run`."""
+    return Session(base_dir, runtime, master, checkpoint, batch_rows, aside)
+
+
+class Session:
+    """Streams, relations and queries, and the pipeline that runs them. Leave it with `with` or `close()`."""
+
+    def __init__(
+        self,
+        base_dir: str | Path = ".",
+        runtime: str = "spark",
+        master: str = "local[*]",
+        checkpoint: str | Path | None = None,
+        batch_rows: int | None = None,
+        aside: str | Path | None = None,
+    ) -> None:
+        if runtime not in RUNTIMES:
+            raise UserError(
+                f"unknown runtime '{runtime}'",
+                expected=f"one of: {', '.join(RUNTIMES)}",
+                id="unknown-runtime",
+            )
+        if batch_rows is not None and batch_rows < 1:
+            raise UserError("batch_rows must be at least 1", got=str(batch_rows), id="option")
+        # A notebook may change its working directory; the session stays where it was opened.
+        self.base_dir = Path(base_dir).expanduser().absolute()
+        if not self.base_dir.is_dir():
+            raise UserError(f"there is no directory '{self.base_dir}'", id="option")
+        self.runtime = runtime
+        self.checkpoint = None if checkpoint is None else Path(checkpoint).expanduser().absolute()
+        self._options: dict[str, Any] = {
+            "runtime": runtime,
+            "master": master,
+            "checkpoint": self.checkpoint,
+            "batch_rows": batch_rows,
+            "aside": None if aside is None else Path(aside).expanduser().absolute(),
+        }
+        self._known = Known()
+        self._handles: dict[str, Query] = {}
+        self._room = Room()
+        self._lock = threading.RLock()
+        self._live: Live | None = None
+        self._told: BaseException | None = None
+        self._is_closed = False
+
+    # ------------------------------------------------------------------ statements
+
+    def sql(self, text: str) -> Any:
+        """Carry out CQL statements; gives what the last SHOW, SELECT or EXPLAIN among them does.
+
+        That is an Arrow table, or the text of an EXPLAIN; None where there is no such statement.
+        """
+        with self._lock:
+            self._check_open()
+            known = copied(self._known)
+            giving: tuple[Definition, Known] | None = None
+            for statement in iterate(ended(text)):
+                definition = bind_statement(statement, known)
+                if isinstance(definition, ShowDefinition | OneTimeQuery | ExplainDefinition):
+                    giving = definition, copied(known)
+            self._check(known)
+            given = None if giving is None else self._give(*giving)
+            self._adopt(known)
+            return given
+
+    def query(
+        self,
+        text: str,
+        *,
+        name: str | None = None,
+        into: str | None = None,
+        max_pending: int = DEFAULT_PENDING,
+    ) -> Query:
+        """A standing query: a SELECT, which gets a name and a sink if you wish, or a whole CREATE QUERY.
+
+        `max_pending` is how many answers may wait: for a reader that is slower the pipeline waits.
+        """
+        with self._lock:
+            self._check_open()
+            known = copied(self._known)
+            definition = self._define(text, name, into, known)
+            self._check(known)
+            handle = self._handle(definition, known, max_pending)
+            self._adopt(known)
+            self._handles[handle.name] = handle
+            return handle
+
+    def handle(self, name: str) -> Query:
+        """The handle of a query that sql() created. It is fed from the next start on."""
+        with self._lock:
+            self._check_open()
+            name = _plain_name(name)
+            if name not in self._known.queries:
+                raise UnknownName("query", name, self._known.queries)
+            if name not in self._handles:
+                if self._is_running:
+                    raise UserError(
+                        f"nobody watched the query {name} when the pipeline started",
+                        hint="ask for its handle before start()",
+                        id="not-watched",
+                    )
+                definition = self._known.queries[name]
+                self._handles[name] = self._handle(definition, self._known, DEFAULT_PENDING)
+            return self._handles[name]
+
+    def ask(self, text: str) -> pa.Table:
+        """The answer of a one-time query, over the windows as they are at the end of the input."""
+        with self._lock:
+            self._check_open()
+            known = copied(self._known)
+            definition = bind_statement(only_statement("", text, "ask"), known)
+        if not isinstance(definition, OneTimeQuery):
+            raise UserError(
+                "ask() takes a SELECT", hint="sql() takes every other statement", id="not-a-question"
+            )
+        return self._answer(definition, known)
+
+    def explain(self, text: str, *, format: str = "text", analyze: bool = False) -> Explanation:
+        """How a SELECT, or the query of that name, is computed; with `analyze`, how it was in a run."""
+        if format not in FORMS:
+            raise UserError(f"unknown format '{format}'", expected=f"one of: {', '.join(FORMS)}", id="option")
+        prefix = "EXPLAIN ANALYZE " if analyze else "EXPLAIN "
+        with self._lock:
+            self._check_open()
+            known = copied(self._known)
+            with places_without(prefix):
+                definition = bind_statement(only_statement(prefix, text, "explain"), known)
+        assert isinstance(definition, ExplainDefinition)
+        return self._explain(definition, known, format)
+
+    # ------------------------------------------------------------------ the run
+
+    def start(self) -> None:
+        """Start the pipeline in the background, with the queries that there are; nothing if it runs."""
+        with self._lock:
+            self._check_open()
+            if self._is_running:
+                return
+            if not self._known.queries:
+                raise UserError(
+                    "there is no query to run", hint="make one with session.query(…)", id="no-query"
+                )
+            inboxes = {name: handle.enter_run() for name, handle in self._handles.items()}
+            stop = threading.Event()
+            kept = None if self.checkpoint is None else Kept(self.checkpoint)
+            delivery = Delivery(self._room, inboxes, stop, kept)
+            self._told = None
+            self._live = _started(
+                _program(self._known), self.base_dir, self._options, delivery, stop, self._room
+            )
+            # Whoever forgets to close: the run ends with the session, and with the process.
+            weakref.finalize(self, self._live.close)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the input has ended; False if it has not in so many seconds. Starts the pipeline."""
+        with self._lock:
+            if self._live is None:
+                self.start()
+            live = self._live
+        assert live is not None
+        try:
+            with self._room.waiting():
+                has_ended = live.wait(timeout)
+        except KeyboardInterrupt:
+            self.interrupt()
+            raise
+        if has_ended and live.failure is not None:
+            self.tell(live.failure)
+            raise live.failure
+        return has_ended
+
+    def stop(self) -> None:
+        """Finish the batch under way and end the run. A failure that nobody was told of is raised."""
+        live = self._live
+        if live is None:
+            return
+        live.stop()
+        with self._room.waiting():
+            live.wait()
+        if live.failure is not None and live.failure is not self._told:
+            self.tell(live.failure)
+            raise live.failure
+
+    def close(self) -> None:
+        """Stop; the session takes no more statements. What its handles have can still be read."""
+        self._is_closed = True
+        self.stop()
+
+    @property
+    def summary(self) -> Summary | None:
+        """What the last run did; None before its end."""
+        return None if self._live is None else self._live.summary
+
+    @property
+    def state(self) -> str:
+        """`not started`, `running`, `ended`, `stopped`, `failed` or `closed`."""
+        if self._is_closed:
+            return "closed"
+        if self._live is None:
+            return "not started"
+        if self._live.is_running:
+            return "running"
+        if self._live.failure is not None:
+            return "failed"
+        summary = self._live.summary
+        return "stopped" if summary is not None and summary.interrupted else "ended"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except Exception:
+            # What went wrong in the body is what the user wants to know.
+            if error is None:
+                raise
+
+    def __repr__(self) -> str:
+        known = self._known
+        parts = [
+            _counted(len(known.streams), "stream", "streams"),
+            *([_counted(len(known.relations), "relation", "relations")] if known.relations else []),
+            _counted(len(known.queries), "query", "queries"),
+        ]
+        return f"<sash session on {self.runtime}: {', '.join(parts)}; {self.state}>"
+
+    # ------------------------------------------------------------------ for handles
+
+    def begin(self, query: Query) -> None:
+        """Start the pipeline unless it has run with this query already."""
+        if not query.has_run:
+            self.start()
+
+    def interrupt(self) -> None:
+        """The user pressed Ctrl-C: stop the run and wait for it."""
+        if self._live is not None:
+            self._live.close()
+
+    def tell(self, failure: BaseException) -> None:
+        """The user is told of this failure."""
+        self._told = failure
+
+    # ------------------------------------------------------------------ inside
+
+    @property
+    def _is_running(self) -> bool:
+        return self._live is not None and self._live.is_running
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise UserError("the session is closed", hint="open another with sash.connect()", id="closed")
+
+    def _define(self, text: str, name: str | None, into: str | None, known: Known) -> QueryDefinition:
+        prefix = ""
+        if first_word(text) != "CREATE":
+            name = _free_name(known) if name is None else _plain_name(name)
+            sink = "" if into is None else f"INTO {quoted_text(into)} "
+            prefix = f"CREATE QUERY {quoted_name(name)} {sink}AS "
+        elif name is not None or into is not None:
+            raise UserError(
+                "a CREATE QUERY says its name and its output itself",
+                hint="leave name= and into= away, or give query() the SELECT alone",
+                id="option",
+            )
+        with places_without(prefix):
+            statement = only_statement(prefix, text, "query")
+            definition = bind_statement(statement, known)
+        if not isinstance(definition, QueryDefinition):
+            raise BindError(
+                "query() takes a SELECT or a CREATE QUERY",
+                place=statement.place,
+                hint="sql() takes every other statement",
+            )
+        definition = without_prefix(definition, prefix)
+        known.queries[definition.name] = definition
+        return definition
+
+    def _handle(self, definition: QueryDefinition, known: Known, limit: int) -> Query:
+        plan = plan_run(_program(known, queries=(definition,)))
+        return Query(self, definition, shape_of(plan), self._room, limit)
+
+    def _check(self, known: Known) -> None:
+        """Refuse sources and sinks that do not exist by their names; files are not looked at."""
+        for stream in known.streams.values():
+            if stream.name not in self._known.streams:
+                open_source(stream, self.base_dir)
+        for query in known.queries.values():
+            if query.name not in self._known.queries and query.sink:
+                open_sink(query.sink, pa.schema([]), self.base_dir)
+
+    def _adopt(self, known: Known) -> None:
+        """From now on the catalog is this one."""
+        if self._live is not None and self._is_running and known.queries != self._known.queries:
+            self._live.change(_program(known))
+        for name, handle in list(self._handles.items()):
+            if known.queries.get(name) != handle.definition:
+                handle.drop()
+                del self._handles[name]
+        self._known = known
+
+    def _give(self, definition: Definition, known: Known) -> pa.Table | str:
+        match definition:
+            case ShowDefinition():
+                return shown(definition.kind, known)
+            case OneTimeQuery():
+                return self._answer(definition, known)
+            case ExplainDefinition():
+                return self._explain(definition, known, definition.format)
+        raise AssertionError(definition)
+
+    def _answer(self, definition: OneTimeQuery, known: Known) -> pa.Table:
+        if self._live is not None and self._is_running:
+            return self._live.ask(definition)
+        program = _program(known, statements=(definition,), queries=())
+        self._refuse_endless(program, "a one-time query is answered at the end of its input")
+        with tempfile.TemporaryDirectory(prefix="sash-") as aside:
+            summary = run_program(
+                program,
+                base_dir=self.base_dir,
+                runtime="inline",
+                batch_rows=self._options["batch_rows"],
+                aside=Path(aside),
+            )
+        (answer,) = summary.once.values()
+        return answer
+
+    def _explain(self, definition: ExplainDefinition, known: Known, form: str) -> Explanation:
+        program = _program(known, statements=(definition,))
+        run = None
+        if definition.analyze:
+            asked = QueryDefinition(label_of(definition), "", definition.plan, definition.options)
+            alone = _program(known, queries=(asked,))
+            self._refuse_endless(alone, "ANALYZE runs the query to the end of its input")
+            run = run_to_analyze(program, base_dir=self.base_dir)
+        return Explanation(explain_program(program, form, label_of(definition), run))
+
+    def _refuse_endless(self, program: Program, why: str) -> None:
+        for stream in plan_run(program).streams:
+            if not open_source(stream, self.base_dir).bounded:
+                raise UserError(
+                    f"{why}, and stream {stream.name} has none",
+                    hint="make it a standing query and read its latest()",
+                    id="endless-input",
+                )
+
+
+def _started(
+    program: Program,
+    base_dir: Path,
+    options: dict[str, Any],
+    delivery: Delivery,
+    stop: threading.Event,
+    room: Room,
+) -> Live:
+    """A run on its way. Its thread must not know the session, which else would never be let go."""
+
+    def wake() -> None:
+        if not live.is_running:
+            delivery.end(live.failure)
+        room.wake()
+
+    live = Live(program, base_dir=base_dir, options=options, monitor=delivery, stop=stop, wake=wake)
+    live.start()
+    return live
+
+
+def _program(
+    known: Known,
+    *,
+    statements: tuple[Definition, ...] = (),
+    queries: tuple[QueryDefinition, ...] | None = None,
+) -> Program:
+    """What is known as a program; queries without an output of their own write nowhere."""
+    chosen = tuple(known.queries.values()) if queries is None else queries
+    return Program(
+        statements,
+        tuple(known.streams.values()),
+        tuple(known.relations.values()),
+        tuple(query if query.sink else replace(query, sink="noop:") for query in chosen),
+        tuple(known.archives.values()) if queries is None else (),
+        tuple(known.indexes.values()) if queries is None else (),
+    )
+
+
+def _plain_name(name: str) -> str:
+    """A name as CQL takes it: small letters, unless it would have to stand in double quotes."""
+    if name.isidentifier() and name.lower() not in RESERVED:
+        return name.lower()
+    return name
+
+
+def _free_name(known: Known) -> str:
+    number = 1
+    while f"q{number}" in known.queries:
+        number += 1
+    return f"q{number}"
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
