@@ -67,7 +67,9 @@ class Live:
     def close(self) -> None:
         """Stop, and wait until nothing is left running."""
         self.stop()
-        self.wait()
+        # Garbage may be collected in any thread, so in that of the run, too.
+        if threading.current_thread() is not self._thread:
+            self.wait()
 
     def change(self, program: Program) -> NoReturn:
         """Go on with other queries, from the next batch."""

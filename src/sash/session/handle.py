@@ -27,15 +27,15 @@ _WHOLE = (OutputKind.RSTREAM, OutputKind.RSTREAM_RESTORE)
 
 
 class Owner(Protocol):
-    """What a handle asks of its session."""
+    """What a handle asks of its session; not for users, hence the underscores."""
 
-    def begin(self, query: Query) -> None:
+    def _begin(self, query: Query) -> None:
         """Start the pipeline unless it has run with this query already."""
 
-    def interrupt(self) -> None:
+    def _interrupt(self) -> None:
         """The user pressed Ctrl-C: stop the run and wait for it."""
 
-    def tell(self, failure: BaseException) -> None:
+    def _tell(self, failure: BaseException) -> None:
         """The user is told of this failure."""
 
     def explain(self, text: str, *, format: str = "text", analyze: bool = False) -> Explanation: ...
@@ -55,6 +55,7 @@ class Query:
         self._room = room
         self._limit = limit
         self._inbox = Inbox(room, shape, limit)
+        # Whether a run has begun with this query in it.
         self._has_run = False
         self._is_dropped = False
 
@@ -71,11 +72,6 @@ class Query:
     def plan(self) -> Output:
         """The bound plan, as it was written."""
         return self.definition.plan
-
-    @property
-    def has_run(self) -> bool:
-        """Whether a run has begun with this query in it."""
-        return self._has_run
 
     @property
     def is_dropped(self) -> bool:
@@ -115,14 +111,14 @@ class Query:
         state = "; dropped" if self._is_dropped else f"; {self.pending} pending" if self._has_run else ""
         return f"<query {self.name} ({columns}){state}>"
 
-    def enter_run(self) -> Inbox:
+    def _enter_run(self) -> Inbox:
         """The inbox for a run that is about to begin: that which readers wait at, if it is a first one."""
         if self._has_run:
             self._inbox = Inbox(self._room, self._shape, self._limit)
         self._has_run = True
         return self._inbox
 
-    def drop(self) -> None:
+    def _drop(self) -> None:
         self._is_dropped = True
         self._inbox.close()
 
@@ -141,14 +137,14 @@ class Reader:
 
     def __next__(self) -> Answer:
         if not self._query.is_dropped:
-            self._owner.begin(self._query)
+            self._owner._begin(self._query)
         try:
             answer = self._inbox.take(id(self))
         except KeyboardInterrupt:
-            self._owner.interrupt()
+            self._owner._interrupt()
             raise
         except BaseException as failure:
-            self._owner.tell(failure)
+            self._owner._tell(failure)
             raise
         if answer is None:
             self.close()

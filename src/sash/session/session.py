@@ -210,7 +210,7 @@ class Session:
                 raise UserError(
                     "there is no query to run", hint="make one with session.query(…)", id="no-query"
                 )
-            inboxes = {name: handle.enter_run() for name, handle in self._handles.items()}
+            inboxes = {name: handle._enter_run() for name, handle in self._handles.items()}
             stop = threading.Event()
             kept = None if self.checkpoint is None else Kept(self.checkpoint)
             delivery = Delivery(self._room, inboxes, stop, kept)
@@ -232,10 +232,10 @@ class Session:
             with self._room.waiting():
                 has_ended = live.wait(timeout)
         except KeyboardInterrupt:
-            self.interrupt()
+            self._interrupt()
             raise
         if has_ended and live.failure is not None:
-            self.tell(live.failure)
+            self._tell(live.failure)
             raise live.failure
         return has_ended
 
@@ -248,7 +248,7 @@ class Session:
         with self._room.waiting():
             live.wait()
         if live.failure is not None and live.failure is not self._told:
-            self.tell(live.failure)
+            self._tell(live.failure)
             raise live.failure
 
     def close(self) -> None:
@@ -302,17 +302,17 @@ class Session:
 
     # ------------------------------------------------------------------ for handles
 
-    def begin(self, query: Query) -> None:
+    def _begin(self, query: Query) -> None:
         """Start the pipeline unless it has run with this query already."""
-        if not query.has_run:
+        if not query._has_run:
             self.start()
 
-    def interrupt(self) -> None:
+    def _interrupt(self) -> None:
         """The user pressed Ctrl-C: stop the run and wait for it."""
         if self._live is not None:
             self._live.close()
 
-    def tell(self, failure: BaseException) -> None:
+    def _tell(self, failure: BaseException) -> None:
         """The user is told of this failure."""
         self._told = failure
 
@@ -370,7 +370,7 @@ class Session:
             self._live.change(_program(known))
         for name, handle in list(self._handles.items()):
             if known.queries.get(name) != handle.definition:
-                handle.drop()
+                handle._drop()
                 del self._handles[name]
         self._known = known
 

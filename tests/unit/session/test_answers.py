@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 
+import pytest
 from tests.unit.session.kit import (
     STREAM,
     SUMS,
@@ -116,6 +118,26 @@ def test_latest_of_a_view_is_its_contents(tmp_path):
     assert contents(joined) == [("a", 27), ("a", 30), ("b", 28), ("c", 29)]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        SUMS,
+        "SELECT COUNT(*) AS n FROM s [RANGE 6 SEC SLIDE 3 SEC]",
+        "SELECT k, COUNT(DISTINCT v) AS v FROM s [RANGE 6 SEC SLIDE 4 SEC] GROUP BY k",
+        "SELECT a.v FROM s [RANGE 5 SEC SLIDE 2 SEC] a, s [RANGE 3 SEC SLIDE 2 SEC] b WHERE a.k = b.k",
+    ],
+)
+@pytest.mark.parametrize("times", [(1, 2, 2, 5), (1, 2, 3, 30), (4, 8, 15, 18, 19)])
+def test_the_newest_whole_answer_is_the_view(tmp_path, text, times):
+    rows = [f"{t},{'abc'[i % 3]},{t % 4}" for i, t in enumerate(times)]
+    (tmp_path / "s.csv").write_text("\n".join(["t,k,v", *rows]) + "\n")
+    with connect(base_dir=tmp_path, runtime="inline", batch_rows=1) as session:
+        session.sql(STREAM)
+        view, whole = session.query(text), session.query(f"Rstream({text})")
+        session.wait()
+    assert contents(view) == contents(whole)
+
+
 def test_what_only_grows_is_not_kept_unless_memory_is_no_concern(tmp_path):
     with session_over(tmp_path) as session:
         growing = session.query("SELECT v FROM s WHERE v > 3")
@@ -131,7 +153,7 @@ def test_a_slow_reader_slows_the_pipeline(tmp_path):
         seen = []
         for answer in query:
             seen.append(answer.at)
-            session.wait(0.001)
+            time.sleep(0.001)
             assert query.pending <= 3 + 1
     assert seen == list(range(1, 101))
     assert query.missed == 0
