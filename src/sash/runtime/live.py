@@ -59,10 +59,13 @@ class Live:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end; False if it has not come in time."""
-        # The thread itself is awaited, not its result: one that still lets go of Arrow or DuckDB objects
-        # while the interpreter ends would abort the process.
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
+        # A `join` that Ctrl-C interrupts takes a living thread for a dead one, hence the event.
+        if not self._ended.wait(timeout):
+            return False
+        # The thread itself is awaited, too: one that still lets go of Arrow or DuckDB objects while the
+        # interpreter ends would abort the process.
+        self._thread.join()
+        return True
 
     def close(self) -> None:
         """Stop, and wait until nothing is left running."""

@@ -9,6 +9,9 @@ from sash.runtime.report import BatchReport, Summary
 from sash.session.inbox import Inbox, Room
 from sash.session.kept import Kept
 
+# Seconds. Readers say when they are done; the end of a thread that was one is noticed this way only.
+_LOOK_AGAIN = 0.5
+
 
 class Delivery:
     """A Monitor. The thread of the run waits in `batch` until readers have caught up or it is to stop."""
@@ -32,9 +35,8 @@ class Delivery:
             if self._kept is not None and inbox.view is not None and inbox.is_known:
                 self._kept.save(name, report.number, inbox.latest())
         with self._room.changed:
-            self._room.changed.wait_for(
-                lambda: self._stop.is_set() or not any(inbox.holds_up for inbox in self._inboxes.values())
-            )
+            while not self._stop.is_set() and any(inbox.holds_up for inbox in self._inboxes.values()):
+                self._room.changed.wait(_LOOK_AGAIN)
 
     def finished(self, summary: Summary) -> None:
         self._begin(summary.batches)

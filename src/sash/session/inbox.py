@@ -3,9 +3,9 @@
     nobody reads        the newest `limit` answers are kept, the run never waits
     somebody reads      nothing is thrown away; the run waits while `limit` answers or more are pending
 
-A reader that waits for this session itself (for an answer of another query, for the end) cannot take
-anything meanwhile, so the run does not wait for it: that would be for ever. A batch is put in as a whole, so
-at most `limit` answers and those of one batch are pending before a reader who takes its time.
+A reader whose thread waits for this session itself (for an answer of another query, for the end), or has
+ended, cannot take anything, so the run does not wait for it: that would be for ever. A batch is put in as a
+whole, so at most `limit` answers and those of one batch are pending before a reader who takes its time.
 
 Whoever begins to read a view after answers were thrown away is first given its contents as rows that came;
 so the net of what a reader sees is always the view.
@@ -34,7 +34,7 @@ class Room:
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
-        self._waiting: set[int] = set()
+        self._waiting: set[threading.Thread] = set()
 
     def wake(self) -> None:
         with self.changed:
@@ -43,7 +43,7 @@ class Room:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """While this thread waits for the session, nobody waits for it."""
-        me = threading.get_ident()
+        me = threading.current_thread()
         with self.changed:
             self._waiting.add(me)
             self.changed.notify_all()
@@ -53,8 +53,9 @@ class Room:
             with self.changed:
                 self._waiting.discard(me)
 
-    def is_waiting(self, thread: int) -> bool:
-        return thread in self._waiting
+    def can_read(self, thread: threading.Thread) -> bool:
+        """Whether a reader in that thread may take an answer at any moment."""
+        return thread not in self._waiting and thread.is_alive()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class Inbox:
         self._has_gap = False
         self._is_closed = False
         self._failure: BaseException | None = None
-        self._readers: dict[int, int] = {}
+        self._readers: dict[int, threading.Thread] = {}
         """The thread that each reader was last seen in."""
 
     # ------------------------------------------------------------------ the run
@@ -136,7 +137,7 @@ class Inbox:
     @property
     def holds_up(self) -> bool:
         """Whether the run has to wait for a reader. The caller has the lock of the room."""
-        if self._is_closed or all(map(self._room.is_waiting, self._readers.values())):
+        if self._is_closed or not any(map(self._room.can_read, self._readers.values())):
             return False
         return self.pending >= self._limit
 
@@ -160,7 +161,7 @@ class Inbox:
     def enter(self, reader: int) -> None:
         """Somebody begins to read: from now on nothing is thrown away."""
         with self._room.changed:
-            self._readers[reader] = threading.get_ident()
+            self._readers[reader] = threading.current_thread()
 
     def leave(self, reader: int) -> None:
         with self._room.changed:
@@ -171,7 +172,7 @@ class Inbox:
     def take(self, reader: int) -> Answer | None:
         """The next answer, which is waited for; None after the last."""
         with self._room.changed:
-            self._readers[reader] = threading.get_ident()
+            self._readers[reader] = threading.current_thread()
             if self._has_gap:
                 self._has_gap = False
                 # What is pending now is in the contents.

@@ -200,6 +200,19 @@ def test_readers_of_one_thread_do_not_wait_for_each_other_for_ever(tmp_path):
         assert session.wait(60)
 
 
+def test_a_reader_whose_thread_has_ended_holds_nobody_up(tmp_path):
+    with session_over(tmp_path, 100, batch_rows=1) as session:
+        query = session.query(SUMS, max_pending=1)
+        answers = iter(query)
+        thread = threading.Thread(target=lambda: next(answers))
+        thread.start()
+        thread.join(60)
+        deadline = time.monotonic() + 60
+        while session.state == "running" and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert session.state == "ended"
+
+
 def test_waiting_with_a_half_read_query_in_hand_comes_to_an_end(tmp_path):
     with session_over(tmp_path, 100, batch_rows=1) as session:
         query = session.query(SUMS, max_pending=1)

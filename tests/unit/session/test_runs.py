@@ -10,6 +10,7 @@ import pytest
 from tests.unit.session.kit import (
     ENDLESS,
     PACKETS,
+    STREAM,
     SUMS,
     contents,
     expected_log,
@@ -175,3 +176,25 @@ def test_a_view_whose_past_is_unknown_says_so(tmp_path):
     with pytest.raises(UserError, match="not known") as caught:
         query.latest()
     assert caught.value.id == "unknown-contents"
+
+
+@pytest.mark.parametrize("waiting", ["for _ in q: pass", "s.wait()"])
+def test_ctrl_c_finishes_the_batch_under_way_and_goes_on_to_the_caller(tmp_path, waiting):
+    """The stream has no end, and no row comes any more: the main thread waits when the signal comes."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").write_text("t,k,v\n1,a,1\n5,b,2\n")
+    watched = STREAM.replace("csv:s.csv'", "csv:in' WITH (watch = true)")
+    script = f"""if True:
+        import os, signal, threading, sash
+        s = sash.connect({str(tmp_path)!r}, runtime='inline')
+        s.sql({watched!r})
+        q = s.query({SUMS!r})
+        assert next(iter(q)).at == 1
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            {waiting}
+        except KeyboardInterrupt:
+            print(s.state, s.summary.streams['s'].accepted, threading.active_count())
+    """
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "stopped 2 1\n", "")
