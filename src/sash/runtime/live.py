@@ -10,7 +10,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
+
+import pyarrow as pa
 
 from sash.errors import NotYet
 from sash.lang import Program
@@ -74,7 +76,7 @@ class Live:
         if threading.current_thread() is not self._thread:
             self.wait()
 
-    def change(self, program: Program) -> NoReturn:
+    def change(self, program: Program) -> None:
         """Go on with other queries, from the next batch."""
         raise NotYet(
             "queries cannot be created or dropped while the pipeline runs",
@@ -82,7 +84,7 @@ class Live:
             "bounded input is then read from its beginning",
         )
 
-    def ask(self, query: OneTimeQuery) -> NoReturn:
+    def ask(self, query: OneTimeQuery) -> pa.Table:
         """Answer a one-time query over the windows as they are."""
         raise NotYet(
             "a one-time query cannot be asked while the pipeline runs",

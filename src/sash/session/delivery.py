@@ -25,12 +25,23 @@ class Delivery:
         self._kept = kept
         self._has_begun = False
 
+    def watch(self, query: str, inbox: Inbox) -> None:
+        """Put the answers of one more query into its inbox, from the next batch on."""
+        with self._room.changed:
+            self._inboxes[query] = inbox
+
+    def forget(self, query: str) -> None:
+        with self._room.changed:
+            self._inboxes.pop(query, None)
+
     def started(self, queries: Mapping[str, str], streams: Mapping[str, str]) -> None:
         """Whether the run goes on from a checkpoint shows in its first batch."""
 
     def batch(self, report: BatchReport) -> None:
         self._begin(report.number)
-        for name, inbox in self._inboxes.items():
+        with self._room.changed:
+            inboxes = dict(self._inboxes)
+        for name, inbox in inboxes.items():
             inbox.put(report.answers.get(name), report.clock)
             if self._kept is not None and inbox.view is not None and inbox.is_known:
                 self._kept.save(name, report.number, inbox.latest())
@@ -43,8 +54,9 @@ class Delivery:
 
     def end(self, failure: BaseException | None) -> None:
         """The run is over."""
-        for inbox in self._inboxes.values():
-            inbox.close(failure)
+        with self._room.changed:
+            for inbox in self._inboxes.values():
+                inbox.close(failure)
 
     def _begin(self, batch: int) -> None:
         """Before the first batch of this run: take up the views as they were after the batch before it."""

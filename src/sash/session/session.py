@@ -110,6 +110,7 @@ class Session:
         self._room = Room()
         self._lock = threading.RLock()
         self._live: Live | None = None
+        self._delivery: Delivery | None = None
         self._told: BaseException | None = None
         self._is_closed = False
 
@@ -151,7 +152,7 @@ class Session:
             definition = self._define(text, name, into, known)
             self._check(known)
             handle = self._handle(definition, known, max_pending)
-            self._adopt(known)
+            self._adopt(known, handle)
             self._handles[handle.name] = handle
             return handle
 
@@ -214,6 +215,7 @@ class Session:
             stop = threading.Event()
             kept = None if self.checkpoint is None else Kept(self.checkpoint)
             delivery = Delivery(self._room, inboxes, stop, kept)
+            self._delivery = delivery
             self._told = None
             self._live = _started(
                 _program(self._known), self.base_dir, self._options, delivery, stop, self._room
@@ -364,15 +366,28 @@ class Session:
             if query.name not in self._known.queries and query.sink:
                 open_sink(query.sink, pa.schema([]), self.base_dir)
 
-    def _adopt(self, known: Known) -> None:
-        """From now on the catalog is this one."""
-        if self._live is not None and self._is_running and known.queries != self._known.queries:
-            self._live.change(_program(known))
+    def _adopt(self, known: Known, added: Query | None = None) -> None:
+        """From now on the catalog is this one; `added` is the handle of a query that is new in it."""
+        if self._is_running and known.queries != self._known.queries:
+            self._change_run(known, added)
         for name, handle in list(self._handles.items()):
             if known.queries.get(name) != handle.definition:
                 handle._drop()
                 del self._handles[name]
         self._known = known
+
+    def _change_run(self, known: Known, added: Query | None) -> None:
+        assert self._live is not None
+        assert self._delivery is not None
+        if added is not None:
+            # Before the change: its first answers may come with the next batch.
+            self._delivery.watch(added.name, added._enter_run())
+        try:
+            self._live.change(_program(known))
+        except BaseException:
+            if added is not None:
+                self._delivery.forget(added.name)
+            raise
 
     def _give(self, definition: Definition, known: Known) -> pa.Table | str:
         match definition:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sash.session import Query, Session, connect
+from sash.session import Answer, Query, Session, connect
 
 STREAM = "CREATE STREAM s (t BIGINT, k STRING, v BIGINT) TIMESTAMP BY t FROM 'csv:s.csv'"
 SUMS = "SELECT k, SUM(v) AS v FROM s [RANGE 10 SEC SLIDE 1 SEC] GROUP BY k"
@@ -32,8 +33,13 @@ def session_over(folder: Path, count: int = 30, **options: Any) -> Session:
 
 
 def logged(query: Query) -> list[tuple[Any, ...]]:
-    """All answers of a query as (instant, values …), in order within an instant of their text."""
-    rows = [(answer.at, *row.values()) for answer in query for row in answer.rows.to_pylist()]
+    """All answers of a query."""
+    return log_of(iter(query))
+
+
+def log_of(answers: Iterator[Answer]) -> list[tuple[Any, ...]]:
+    """Answers as (instant, values …), in order within an instant of their text."""
+    rows = [(answer.at, *row.values()) for answer in answers for row in answer.rows.to_pylist()]
     assert [row[0] for row in rows] == sorted(row[0] for row in rows)
     return sorted(rows, key=lambda row: (row[0], repr(row)))
 
