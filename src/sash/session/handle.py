@@ -14,7 +14,8 @@ from sash.plan.run_plan import RunPlan, slide_of
 from sash.runtime.continuous import continuous_schema
 from sash.session.answers import Answer
 from sash.session.inbox import Inbox, Room, Shape
-from sash.session.texts import Explanation, quoted_name
+from sash.session.once import Explanation
+from sash.session.texts import quoted_name
 from sash.synopses.refresh import answer_schema
 
 if TYPE_CHECKING:

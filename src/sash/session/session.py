@@ -10,17 +10,15 @@ all.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import weakref
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
 
-from sash.errors import BindError, UnknownName, UserError
+from sash.errors import UnknownName, UserError
 from sash.lang import Known, Program, bind_statement
 from sash.lang.bound import (
     Definition,
@@ -30,32 +28,20 @@ from sash.lang.bound import (
     ShowDefinition,
 )
 from sash.lang.parse import iterate
-from sash.lang.tokens import RESERVED
-from sash.plan.explain import explain_program
 from sash.plan.run_plan import plan_run
-from sash.runtime.analyze import analyze as run_to_analyze
 from sash.runtime.live import Live
 from sash.runtime.report import Summary
-from sash.runtime.run import RUNTIMES, run_program
+from sash.runtime.run import RUNTIMES
 from sash.runtime.sinks import open_sink
 from sash.runtime.sources import open_source
+from sash.session.catalog import copied, define, plain_name, program_of
 from sash.session.delivery import Delivery
 from sash.session.handle import DEFAULT_PENDING, Query, shape_of
 from sash.session.inbox import Room
 from sash.session.kept import Kept
+from sash.session.once import Explanation, answer_once, explained
 from sash.session.shows import shown
-from sash.session.texts import (
-    Explanation,
-    copied,
-    ended,
-    first_word,
-    label_of,
-    only_statement,
-    places_without,
-    quoted_name,
-    quoted_text,
-    without_prefix,
-)
+from sash.session.texts import ended, only_statement, places_without
 
 FORMS = ("text", "json", "svg")
 
@@ -149,7 +135,7 @@ class Session:
         with self._lock:
             self._check_open()
             known = copied(self._known)
-            definition = self._define(text, name, into, known)
+            definition = define(text, name, into, known)
             self._check(known)
             handle = self._handle(definition, known, max_pending)
             self._adopt(known, handle)
@@ -160,7 +146,7 @@ class Session:
         """The handle of a query that sql() created. It is fed from the next start on."""
         with self._lock:
             self._check_open()
-            name = _plain_name(name)
+            name = plain_name(name)
             if name not in self._known.queries:
                 raise UnknownName("query", name, self._known.queries)
             if name not in self._handles:
@@ -197,7 +183,7 @@ class Session:
             with places_without(prefix):
                 definition = bind_statement(only_statement(prefix, text, "explain"), known)
         assert isinstance(definition, ExplainDefinition)
-        return self._explain(definition, known, format)
+        return explained(definition, known, format, self.base_dir)
 
     # ------------------------------------------------------------------ the run
 
@@ -218,7 +204,7 @@ class Session:
             self._delivery = delivery
             self._told = None
             self._live = _started(
-                _program(self._known), self.base_dir, self._options, delivery, stop, self._room
+                program_of(self._known), self.base_dir, self._options, delivery, stop, self._room
             )
             # Whoever forgets to close: the run ends with the session, and with the process.
             weakref.finalize(self, self._live.close)
@@ -328,33 +314,8 @@ class Session:
         if self._is_closed:
             raise UserError("the session is closed", hint="open another with sash.connect()", id="closed")
 
-    def _define(self, text: str, name: str | None, into: str | None, known: Known) -> QueryDefinition:
-        prefix = ""
-        if first_word(text) != "CREATE":
-            name = _free_name(known) if name is None else _plain_name(name)
-            sink = "" if into is None else f"INTO {quoted_text(into)} "
-            prefix = f"CREATE QUERY {quoted_name(name)} {sink}AS "
-        elif name is not None or into is not None:
-            raise UserError(
-                "a CREATE QUERY says its name and its output itself",
-                hint="leave name= and into= away, or give query() the SELECT alone",
-                id="option",
-            )
-        with places_without(prefix):
-            statement = only_statement(prefix, text, "query")
-            definition = bind_statement(statement, known)
-        if not isinstance(definition, QueryDefinition):
-            raise BindError(
-                "query() takes a SELECT or a CREATE QUERY",
-                place=statement.place,
-                hint="sql() takes every other statement",
-            )
-        definition = without_prefix(definition, prefix)
-        known.queries[definition.name] = definition
-        return definition
-
     def _handle(self, definition: QueryDefinition, known: Known, limit: int) -> Query:
-        plan = plan_run(_program(known, queries=(definition,)))
+        plan = plan_run(program_of(known, queries=(definition,)))
         return Query(self, definition, shape_of(plan), self._room, limit)
 
     def _check(self, known: Known) -> None:
@@ -383,7 +344,7 @@ class Session:
             # Before the change: its first answers may come with the next batch.
             self._delivery.watch(added.name, added._enter_run())
         try:
-            self._live.change(_program(known))
+            self._live.change(program_of(known))
         except BaseException:
             if added is not None:
                 self._delivery.forget(added.name)
@@ -396,43 +357,13 @@ class Session:
             case OneTimeQuery():
                 return self._answer(definition, known)
             case ExplainDefinition():
-                return self._explain(definition, known, definition.format)
+                return explained(definition, known, definition.format, self.base_dir)
         raise AssertionError(definition)
 
     def _answer(self, definition: OneTimeQuery, known: Known) -> pa.Table:
         if self._live is not None and self._is_running:
             return self._live.ask(definition)
-        program = _program(known, statements=(definition,), queries=())
-        self._refuse_endless(program, "a one-time query is answered at the end of its input")
-        with tempfile.TemporaryDirectory(prefix="sash-") as aside:
-            summary = run_program(
-                program,
-                base_dir=self.base_dir,
-                runtime="inline",
-                batch_rows=self._options["batch_rows"],
-                aside=Path(aside),
-            )
-        (answer,) = summary.once.values()
-        return answer
-
-    def _explain(self, definition: ExplainDefinition, known: Known, form: str) -> Explanation:
-        program = _program(known, statements=(definition,))
-        run = None
-        if definition.analyze:
-            asked = QueryDefinition(label_of(definition), "", definition.plan, definition.options)
-            alone = _program(known, queries=(asked,))
-            self._refuse_endless(alone, "ANALYZE runs the query to the end of its input")
-            run = run_to_analyze(program, base_dir=self.base_dir)
-        return Explanation(explain_program(program, form, label_of(definition), run))
-
-    def _refuse_endless(self, program: Program, why: str) -> None:
-        for stream in plan_run(program).streams:
-            if not open_source(stream, self.base_dir).bounded:
-                raise UserError(
-                    f"{why}, and stream {stream.name} has none",
-                    hint="make it a standing query and read its latest()",
-                    id="endless-input",
-                )
+        return answer_once(definition, known, self.base_dir, self._options["batch_rows"])
 
 
 def _started(
@@ -453,38 +384,6 @@ def _started(
     live = Live(program, base_dir=base_dir, options=options, monitor=delivery, stop=stop, wake=wake)
     live.start()
     return live
-
-
-def _program(
-    known: Known,
-    *,
-    statements: tuple[Definition, ...] = (),
-    queries: tuple[QueryDefinition, ...] | None = None,
-) -> Program:
-    """What is known as a program; queries without an output of their own write nowhere."""
-    chosen = tuple(known.queries.values()) if queries is None else queries
-    return Program(
-        statements,
-        tuple(known.streams.values()),
-        tuple(known.relations.values()),
-        tuple(query if query.sink else replace(query, sink="noop:") for query in chosen),
-        tuple(known.archives.values()) if queries is None else (),
-        tuple(known.indexes.values()) if queries is None else (),
-    )
-
-
-def _plain_name(name: str) -> str:
-    """A name as CQL takes it: small letters, unless it would have to stand in double quotes."""
-    if name.isidentifier() and name.lower() not in RESERVED:
-        return name.lower()
-    return name
-
-
-def _free_name(known: Known) -> str:
-    number = 1
-    while f"q{number}" in known.queries:
-        number += 1
-    return f"q{number}"
 
 
 def _counted(count: int, one: str, many: str) -> str:

@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from sash.errors import Place, SashError, UserError
-from sash.lang.bound import Definition, ExplainDefinition, OneTimeQuery, QueryDefinition
-from sash.lang.context import Known
+from sash.lang.bound import Definition, OneTimeQuery, QueryDefinition
 from sash.lang.parse import Statement, parse
 
 D = TypeVar("D", bound=Definition)
@@ -83,31 +82,3 @@ def _moved(place: Place | None, prefix: str) -> Place | None:
     if place.start < len(prefix):
         return None
     return Place(place.text[len(prefix) :], place.start - len(prefix), place.end - len(prefix))
-
-
-def copied(known: Known) -> Known:
-    """What is known, to be changed without changing it."""
-    return Known(
-        dict(known.streams),
-        dict(known.relations),
-        dict(known.queries),
-        dict(known.archives),
-        dict(known.indexes),
-    )
-
-
-class Explanation(str):
-    """A plan that shows itself: as lines in a console, as a picture in a notebook if it is one."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_svg_(self) -> str | None:
-        return str(self) if self.startswith("<svg") else None
-
-
-def label_of(definition: ExplainDefinition) -> str:
-    """The name under which the only EXPLAIN of a program is shown."""
-    return definition.query or "explain 1"
