@@ -29,3 +29,14 @@ def test_the_first_query_of_your_own_gives_the_answer_shown(tmp_path):
     run_program(bind_program(program), base_dir=tmp_path, runtime="inline")
     shown = [line for line in shell.splitlines() if line.startswith("{")]
     assert (tmp_path / "volume.jsonl").read_text().splitlines() == shown
+
+
+def test_the_python_session_runs_as_it_stands(tmp_path, monkeypatch, capsys):
+    data = next(block for block in blocks("") if block.startswith("t,symbol"))
+    (tmp_path / "trades.csv").write_text(data)
+    monkeypatch.chdir(tmp_path)
+    (code,) = blocks("python")
+    exec(compile(code, "README.md", "exec"), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == ["5 2", "10 2", "  symbol  shares"]
+    assert [line.split()[1:] for line in lines[3:]] == [["IBM", "150"], ["BAC", "500"]]

@@ -68,7 +68,7 @@ class Summary:
     answered: Mapping[str, int]
     interrupted: bool = False
     aside: Path | None = None
-    measured: Mapping[str, Mapping[Node, Measured]] = field(default_factory=dict)
+    measured: Mapping[str, Mapping[Node, Measured]] = field(default_factory=dict, repr=False)
     rates: Mapping[str, float] = field(default_factory=dict)
     once: Mapping[str, pa.Table] = field(default_factory=dict)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,25 +39,34 @@ _SETTINGS = {
 }
 # A local session talks to nobody else.
 _LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# How many blocks use the session that we started: a process has one Spark, and may have several runs.
+_users = 0
+_lock = threading.Lock()
 
 
 @contextmanager
 def spark_session(master: str, log: Path | None) -> Iterator[SparkSession]:
-    """The active session if there is one, else a new one that ends with the block.
+    """The session of this process if there is one, else a new one that ends with the last block to use it.
 
     `log` is where Spark's own messages go; None leaves them on the terminal.
     """
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        yield active
-        return
-    check_java()
-    context = _start(master, log)
+    global _users
+    with _lock:
+        # Spark tells only the thread that made a session of it, and a run may have a thread of its own.
+        running = SparkContext._active_spark_context
+        is_ours = running is None or _users > 0
+        if running is None:
+            check_java()
+        context = running or _start(master, log)
+        _users += is_ours
     try:
-        yield SparkSession(context)
+        yield SparkSession.getActiveSession() or SparkSession(context)
     finally:
-        context.stop()
-        _end_jvm()
+        with _lock:
+            _users -= is_ours
+            if is_ours and not _users:
+                context.stop()
+                _end_jvm()
 
 
 def _start(master: str, log: Path | None) -> SparkContext:

@@ -1,0 +1,109 @@
+"""A run in a thread of its own, for whoever wants to do something else meanwhile.
+
+The thread ends with the input, with `stop`, or with a failure, which is kept for whoever asks. It is a
+daemon: a process that ends without a word does not hang, and `close`, which the owner registers for that
+case, lets the batch under way finish first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sash.errors import NotYet
+from sash.lang import Program
+from sash.lang.bound import OneTimeQuery
+from sash.runtime.report import Monitor, Summary
+from sash.runtime.run import run_program
+
+Wake = Callable[[], None]
+
+
+class Live:
+    """One run of a program. `wake` is called when the run has ended, and when it is asked to stop."""
+
+    def __init__(
+        self,
+        program: Program,
+        *,
+        base_dir: Path,
+        options: Mapping[str, Any],
+        monitor: Monitor,
+        stop: threading.Event,
+        wake: Wake,
+    ) -> None:
+        self.program = program
+        self.summary: Summary | None = None
+        self.failure: BaseException | None = None
+        self._base_dir = base_dir
+        self._options = dict(options)
+        self._monitor = monitor
+        self._wake = wake
+        self._stop = stop
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sash-run", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        return not self._ended.is_set()
+
+    def stop(self) -> None:
+        """Ask the run to end after the batch under way; returns at once."""
+        self._stop.set()
+        self._wake()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end; False if it has not come in time."""
+        # A `join` that Ctrl-C interrupts takes a living thread for a dead one, hence the event.
+        if not self._ended.wait(timeout):
+            return False
+        # The thread itself is awaited, too: one that still lets go of Arrow or DuckDB objects while the
+        # interpreter ends would abort the process.
+        self._thread.join()
+        return True
+
+    def close(self) -> None:
+        """Stop, and wait until nothing is left running."""
+        self.stop()
+        # Garbage may be collected in any thread, so in that of the run, too.
+        if threading.current_thread() is not self._thread:
+            self.wait()
+
+    def change(self, program: Program) -> None:
+        """Go on with other queries, from the next batch."""
+        raise NotYet(
+            "queries cannot be created or dropped while the pipeline runs",
+            hint="stop() the session, change the queries, and start() it again; without a checkpoint "
+            "bounded input is then read from its beginning",
+        )
+
+    def ask(self, query: OneTimeQuery) -> pa.Table:
+        """Answer a one-time query over the windows as they are."""
+        raise NotYet(
+            "a one-time query cannot be asked while the pipeline runs",
+            place=query.place,
+            hint="ask before start() or after the end of the input, or make it a standing query "
+            "and read its latest()",
+        )
+
+    def _run(self) -> None:
+        try:
+            self.summary = run_program(
+                self.program,
+                base_dir=self._base_dir,
+                monitor=self._monitor,
+                stop=self._stop,
+                **self._options,
+            )
+        except BaseException as failure:
+            self.failure = failure
+        finally:
+            self._ended.set()
+            self._wake()

@@ -1,0 +1,75 @@
+"""An answer: what a query says at one instant, and how a table of many is cut into them.
+
+Cost: one comparison over the column of time for each table; an answer is a slice, no row is copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a query says at the instant `at`: an integer in the stream's own unit, or a datetime in UTC.
+
+    `rows` has the selected columns. Those of a view are preceded by `op`: the row came (`+`) or went (`-`).
+    """
+
+    at: Any
+    rows: pa.Table
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a pandas frame."""
+        return self.rows.to_pandas()
+
+    def __repr__(self) -> str:
+        shown = f"{self.rows.num_rows} row{'' if self.rows.num_rows == 1 else 's'}"
+        return f"<answer at {self.at}: {shown} of {', '.join(self.rows.column_names)}>"
+
+
+class Cut:
+    """The answers of one table, given out one after the other."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self._starts = _starts(table.column("ts"))
+        self._next = 0
+
+    def __len__(self) -> int:
+        """How many are left."""
+        return len(self._starts) - 1 - self._next
+
+    def take(self) -> Answer:
+        """The next answer."""
+        answer = self._at(self._next)
+        self._next += 1
+        return answer
+
+    def skip(self, count: int) -> None:
+        self._next += count
+
+    def newest(self) -> Answer:
+        """The last answer of the table; it stays where it is."""
+        return self._at(len(self._starts) - 2)
+
+    def _at(self, number: int) -> Answer:
+        start, stop = int(self._starts[number]), int(self._starts[number + 1])
+        instant = self._table.column("ts")[start].as_py()
+        return Answer(instant, self._table.slice(start, stop - start).drop_columns(["ts"]))
+
+
+def _starts(ts: pa.ChunkedArray) -> Ints:
+    """Where each instant begins, and the end; the instants of a table come in order."""
+    instants = np.asarray(ts.cast(pa.int64()).to_numpy())
+    changes = np.flatnonzero(instants[1:] != instants[:-1]) + 1
+    return np.concatenate([[0], changes, [len(instants)]]).astype(np.int64)

@@ -1,0 +1,68 @@
+"""What a session does in one go, beside its standing queries: one-time questions, and plans.
+
+Both run in this process over the whole input, and leave nothing behind.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+
+from sash.errors import UserError
+from sash.lang import Known, Program
+from sash.lang.bound import ExplainDefinition, OneTimeQuery, QueryDefinition
+from sash.plan.explain import explain_program
+from sash.plan.run_plan import plan_run
+from sash.runtime.analyze import analyze
+from sash.runtime.run import run_program
+from sash.runtime.sources import open_source
+from sash.session.catalog import program_of
+
+
+class Explanation(str):
+    """A plan that shows itself: as lines in a console, as a picture in a notebook if it is one."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_svg_(self) -> str | None:
+        return str(self) if self.startswith("<svg") else None
+
+
+def answer_once(query: OneTimeQuery, known: Known, base_dir: Path, batch_rows: int | None) -> pa.Table:
+    """The answer over the windows at the end of the input."""
+    program = program_of(known, statements=(query,), queries=())
+    _refuse_endless(program, base_dir, "a one-time query is answered at the end of its input")
+    with tempfile.TemporaryDirectory(prefix="sash-") as aside:
+        summary = run_program(
+            program, base_dir=base_dir, runtime="inline", batch_rows=batch_rows, aside=Path(aside)
+        )
+    (answer,) = summary.once.values()
+    return answer
+
+
+def explained(definition: ExplainDefinition, known: Known, form: str, base_dir: Path) -> Explanation:
+    """The plan in one of the forms of EXPLAIN, with what a run measured if it says ANALYZE."""
+    program = program_of(known, statements=(definition,))
+    # The only EXPLAIN of a program is the first.
+    name = definition.query or "explain 1"
+    run = None
+    if definition.analyze:
+        alone = program_of(known, queries=(QueryDefinition(name, "", definition.plan, definition.options),))
+        _refuse_endless(alone, base_dir, "ANALYZE runs the query to the end of its input")
+        run = analyze(program, base_dir=base_dir)
+    return Explanation(explain_program(program, form, name, run))
+
+
+def _refuse_endless(program: Program, base_dir: Path, why: str) -> None:
+    for stream in plan_run(program).streams:
+        if not open_source(stream, base_dir).bounded:
+            raise UserError(
+                f"{why}, and stream {stream.name} has none",
+                hint="make it a standing query and read its latest()",
+                id="endless-input",
+            )

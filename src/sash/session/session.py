@@ -1,0 +1,390 @@
+"""The session: CQL from Python, standing queries whose answers are iterated, one-time questions.
+
+    not started ──start()──► running ──the input ends, stop(), a failure──► ended ──start()──► running …
+
+The catalog and the handles belong to the caller's threads, under `_lock`. A run has a thread of its own,
+which knows nothing of the session: it puts answers into inboxes (`inbox.py`). Nobody takes `_lock` while
+holding the lock of the room, so the two cannot wait for each other. A text takes effect as a whole or not at
+all.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from sash.errors import UnknownName, UserError
+from sash.lang import Known, Program, bind_statement
+from sash.lang.bound import (
+    Definition,
+    ExplainDefinition,
+    OneTimeQuery,
+    QueryDefinition,
+    ShowDefinition,
+)
+from sash.lang.parse import iterate
+from sash.plan.run_plan import plan_run
+from sash.runtime.live import Live
+from sash.runtime.report import Summary
+from sash.runtime.run import RUNTIMES
+from sash.runtime.sinks import open_sink
+from sash.runtime.sources import open_source
+from sash.session.catalog import copied, define, plain_name, program_of
+from sash.session.delivery import Delivery
+from sash.session.handle import DEFAULT_PENDING, Query, shape_of
+from sash.session.inbox import Room
+from sash.session.kept import Kept
+from sash.session.once import Explanation, answer_once, explained
+from sash.session.shows import shown
+from sash.session.texts import ended, only_statement, places_without
+
+FORMS = ("text", "json", "svg")
+
+
+def connect(
+    base_dir: str | Path = ".",
+    runtime: str = "spark",
+    master: str = "local[*]",
+    checkpoint: str | Path | None = None,
+    batch_rows: int | None = None,
+    aside: str | Path | None = None,
+) -> Session:
+    """A session. Relative paths in CQL count from `base_dir`; the rest is as in `sash run`."""
+    return Session(base_dir, runtime, master, checkpoint, batch_rows, aside)
+
+
+class Session:
+    """Streams, relations and queries, and the pipeline that runs them. Leave it with `with` or `close()`."""
+
+    def __init__(
+        self,
+        base_dir: str | Path = ".",
+        runtime: str = "spark",
+        master: str = "local[*]",
+        checkpoint: str | Path | None = None,
+        batch_rows: int | None = None,
+        aside: str | Path | None = None,
+    ) -> None:
+        if runtime not in RUNTIMES:
+            raise UserError(
+                f"unknown runtime '{runtime}'",
+                expected=f"one of: {', '.join(RUNTIMES)}",
+                id="unknown-runtime",
+            )
+        if batch_rows is not None and batch_rows < 1:
+            raise UserError("batch_rows must be at least 1", got=str(batch_rows), id="option")
+        # A notebook may change its working directory; the session stays where it was opened.
+        self.base_dir = Path(base_dir).expanduser().absolute()
+        if not self.base_dir.is_dir():
+            raise UserError(f"there is no directory '{self.base_dir}'", id="option")
+        self.runtime = runtime
+        self.checkpoint = None if checkpoint is None else Path(checkpoint).expanduser().absolute()
+        self._options: dict[str, Any] = {
+            "runtime": runtime,
+            "master": master,
+            "checkpoint": self.checkpoint,
+            "batch_rows": batch_rows,
+            "aside": None if aside is None else Path(aside).expanduser().absolute(),
+        }
+        self._known = Known()
+        self._handles: dict[str, Query] = {}
+        self._room = Room()
+        self._lock = threading.RLock()
+        self._live: Live | None = None
+        self._delivery: Delivery | None = None
+        self._told: BaseException | None = None
+        self._is_closed = False
+
+    # ------------------------------------------------------------------ statements
+
+    def sql(self, text: str) -> Any:
+        """Carry out CQL statements; gives what the last SHOW, SELECT or EXPLAIN among them does.
+
+        That is an Arrow table, or the text of an EXPLAIN; None where there is no such statement.
+        """
+        with self._lock:
+            self._check_open()
+            known = copied(self._known)
+            giving: tuple[Definition, Known] | None = None
+            for statement in iterate(ended(text)):
+                definition = bind_statement(statement, known)
+                if isinstance(definition, ShowDefinition | OneTimeQuery | ExplainDefinition):
+                    giving = definition, copied(known)
+            self._check(known)
+            given = None if giving is None else self._give(*giving)
+            self._adopt(known)
+            return given
+
+    def query(
+        self,
+        text: str,
+        *,
+        name: str | None = None,
+        into: str | None = None,
+        max_pending: int = DEFAULT_PENDING,
+    ) -> Query:
+        """A standing query: a SELECT, which gets a name and a sink if you wish, or a whole CREATE QUERY.
+
+        `max_pending` is how many answers may wait: for a reader that is slower the pipeline waits.
+        """
+        with self._lock:
+            self._check_open()
+            known = copied(self._known)
+            definition = define(text, name, into, known)
+            self._check(known)
+            handle = self._handle(definition, known, max_pending)
+            self._adopt(known, handle)
+            self._handles[handle.name] = handle
+            return handle
+
+    def handle(self, name: str) -> Query:
+        """The handle of a query that sql() created. It is fed from the next start on."""
+        with self._lock:
+            self._check_open()
+            name = plain_name(name)
+            if name not in self._known.queries:
+                raise UnknownName("query", name, self._known.queries)
+            if name not in self._handles:
+                if self._is_running:
+                    raise UserError(
+                        f"nobody watched the query {name} when the pipeline started",
+                        hint="ask for its handle before start()",
+                        id="not-watched",
+                    )
+                definition = self._known.queries[name]
+                self._handles[name] = self._handle(definition, self._known, DEFAULT_PENDING)
+            return self._handles[name]
+
+    def ask(self, text: str) -> pa.Table:
+        """The answer of a one-time query, over the windows as they are at the end of the input."""
+        with self._lock:
+            self._check_open()
+            known = copied(self._known)
+            definition = bind_statement(only_statement("", text, "ask"), known)
+        if not isinstance(definition, OneTimeQuery):
+            raise UserError(
+                "ask() takes a SELECT", hint="sql() takes every other statement", id="not-a-question"
+            )
+        return self._answer(definition, known)
+
+    def explain(self, text: str, *, format: str = "text", analyze: bool = False) -> Explanation:
+        """How a SELECT, or the query of that name, is computed; with `analyze`, how it was in a run."""
+        if format not in FORMS:
+            raise UserError(f"unknown format '{format}'", expected=f"one of: {', '.join(FORMS)}", id="option")
+        prefix = "EXPLAIN ANALYZE " if analyze else "EXPLAIN "
+        with self._lock:
+            self._check_open()
+            known = copied(self._known)
+            with places_without(prefix):
+                definition = bind_statement(only_statement(prefix, text, "explain"), known)
+        assert isinstance(definition, ExplainDefinition)
+        return explained(definition, known, format, self.base_dir)
+
+    # ------------------------------------------------------------------ the run
+
+    def start(self) -> None:
+        """Start the pipeline in the background, with the queries that there are; nothing if it runs."""
+        with self._lock:
+            self._check_open()
+            if self._is_running:
+                return
+            if not self._known.queries:
+                raise UserError(
+                    "there is no query to run", hint="make one with session.query(…)", id="no-query"
+                )
+            inboxes = {name: handle._enter_run() for name, handle in self._handles.items()}
+            stop = threading.Event()
+            kept = None if self.checkpoint is None else Kept(self.checkpoint)
+            delivery = Delivery(self._room, inboxes, stop, kept)
+            self._delivery = delivery
+            self._told = None
+            self._live = _started(
+                program_of(self._known), self.base_dir, self._options, delivery, stop, self._room
+            )
+            # Whoever forgets to close: the run ends with the session, and with the process.
+            weakref.finalize(self, self._live.close)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the input has ended; False if it has not in so many seconds. Starts the pipeline."""
+        with self._lock:
+            if self._live is None:
+                self.start()
+            live = self._live
+        assert live is not None
+        try:
+            with self._room.waiting():
+                has_ended = live.wait(timeout)
+        except KeyboardInterrupt:
+            self._interrupt()
+            raise
+        if has_ended and live.failure is not None:
+            self._tell(live.failure)
+            raise live.failure
+        return has_ended
+
+    def stop(self) -> None:
+        """Finish the batch under way and end the run. A failure that nobody was told of is raised."""
+        live = self._live
+        if live is None:
+            return
+        live.stop()
+        with self._room.waiting():
+            live.wait()
+        if live.failure is not None and live.failure is not self._told:
+            self._tell(live.failure)
+            raise live.failure
+
+    def close(self) -> None:
+        """Stop; the session takes no more statements. What its handles have can still be read."""
+        self._is_closed = True
+        self.stop()
+
+    @property
+    def summary(self) -> Summary | None:
+        """What the last run did; None before its end."""
+        return None if self._live is None else self._live.summary
+
+    @property
+    def state(self) -> str:
+        """`not started`, `running`, `ended`, `stopped`, `failed` or `closed`."""
+        if self._is_closed:
+            return "closed"
+        if self._live is None:
+            return "not started"
+        if self._live.is_running:
+            return "running"
+        if self._live.failure is not None:
+            return "failed"
+        summary = self._live.summary
+        return "stopped" if summary is not None and summary.interrupted else "ended"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except Exception:
+            # What went wrong in the body is what the user wants to know.
+            if error is None:
+                raise
+
+    def __repr__(self) -> str:
+        known = self._known
+        parts = [
+            _counted(len(known.streams), "stream", "streams"),
+            *([_counted(len(known.relations), "relation", "relations")] if known.relations else []),
+            _counted(len(known.queries), "query", "queries"),
+        ]
+        return f"<sash session on {self.runtime}: {', '.join(parts)}; {self.state}>"
+
+    # ------------------------------------------------------------------ for handles
+
+    def _begin(self, query: Query) -> None:
+        """Start the pipeline unless it has run with this query already."""
+        if not query._has_run:
+            self.start()
+
+    def _interrupt(self) -> None:
+        """The user pressed Ctrl-C: stop the run and wait for it."""
+        if self._live is not None:
+            self._live.close()
+
+    def _tell(self, failure: BaseException) -> None:
+        """The user is told of this failure."""
+        self._told = failure
+
+    # ------------------------------------------------------------------ inside
+
+    @property
+    def _is_running(self) -> bool:
+        return self._live is not None and self._live.is_running
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise UserError("the session is closed", hint="open another with sash.connect()", id="closed")
+
+    def _handle(self, definition: QueryDefinition, known: Known, limit: int) -> Query:
+        plan = plan_run(program_of(known, queries=(definition,)))
+        return Query(self, definition, shape_of(plan), self._room, limit)
+
+    def _check(self, known: Known) -> None:
+        """Refuse sources and sinks that do not exist by their names; files are not looked at."""
+        for stream in known.streams.values():
+            if stream.name not in self._known.streams:
+                open_source(stream, self.base_dir)
+        for query in known.queries.values():
+            if query.name not in self._known.queries and query.sink:
+                open_sink(query.sink, pa.schema([]), self.base_dir)
+
+    def _adopt(self, known: Known, added: Query | None = None) -> None:
+        """From now on the catalog is this one; `added` is the handle of a query that is new in it."""
+        if self._is_running and known.queries != self._known.queries:
+            self._change_run(known, added)
+        for name, handle in list(self._handles.items()):
+            if known.queries.get(name) != handle.definition:
+                handle._drop()
+                del self._handles[name]
+        self._known = known
+
+    def _change_run(self, known: Known, added: Query | None) -> None:
+        assert self._live is not None
+        assert self._delivery is not None
+        if added is not None:
+            # Before the change: its first answers may come with the next batch.
+            self._delivery.watch(added.name, added._enter_run())
+        try:
+            self._live.change(program_of(known))
+        except BaseException:
+            if added is not None:
+                self._delivery.forget(added.name)
+            raise
+
+    def _give(self, definition: Definition, known: Known) -> pa.Table | str:
+        match definition:
+            case ShowDefinition():
+                return shown(definition.kind, known)
+            case OneTimeQuery():
+                return self._answer(definition, known)
+            case ExplainDefinition():
+                return explained(definition, known, definition.format, self.base_dir)
+        raise AssertionError(definition)
+
+    def _answer(self, definition: OneTimeQuery, known: Known) -> pa.Table:
+        if self._live is not None and self._is_running:
+            return self._live.ask(definition)
+        return answer_once(definition, known, self.base_dir, self._options["batch_rows"])
+
+
+def _started(
+    program: Program,
+    base_dir: Path,
+    options: dict[str, Any],
+    delivery: Delivery,
+    stop: threading.Event,
+    room: Room,
+) -> Live:
+    """A run on its way. Its thread must not know the session, which else would never be let go."""
+
+    def wake() -> None:
+        if not live.is_running:
+            delivery.end(live.failure)
+        room.wake()
+
+    live = Live(program, base_dir=base_dir, options=options, monitor=delivery, stop=stop, wake=wake)
+    live.start()
+    return live
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"

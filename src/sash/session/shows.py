@@ -1,0 +1,32 @@
+"""What SHOW lists, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from sash.errors import InternalError
+from sash.lang.context import Known
+
+
+def shown(kind: str, known: Known) -> pa.Table:
+    """All that there are of a kind: a row each, with its name first."""
+    match kind:
+        case "stream":
+            return _table(("name", "source"), [(s.name, s.source) for s in known.streams.values()])
+        case "relation":
+            return _table(("name", "source"), [(r.name, r.source) for r in known.relations.values()])
+        case "query":
+            return _table(("name", "sink"), [(q.name, q.sink or None) for q in known.queries.values()])
+        case "archive":
+            return _table(("name", "sink"), [(a.name, a.sink) for a in known.archives.values()])
+        case "index":
+            rows = [(i.name, i.stream, i.column) for i in known.indexes.values()]
+            return _table(("name", "stream", "column"), rows)
+    raise InternalError(f"nothing shows {kind}")
+
+
+def _table(names: tuple[str, ...], rows: Sequence[tuple[str | None, ...]]) -> pa.Table:
+    schema = pa.schema([(name, pa.string()) for name in names])
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema)
