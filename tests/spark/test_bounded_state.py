@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from tests.spark.kit import Watching, run
 
+from sash.runtime.harvest import Harvest
 from sash.runtime.plane import QueryPlane
 from sash.runtime.report import BatchReport
 
@@ -30,8 +31,8 @@ def test_neither_memory_nor_checkpoint_grows_with_the_input(
     files: list[int] = []
     answer = QueryPlane.answer
 
-    def measured(plane: QueryPlane) -> dict[str, list[pa.Table]]:
-        answers = answer(plane)
+    def measured(plane: QueryPlane, batch: int, harvest: Harvest) -> dict[str, list[pa.Table]]:
+        answers = answer(plane, batch, harvest)
         live.append(plane.live_rows)
         return answers
 

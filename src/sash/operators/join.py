@@ -145,13 +145,16 @@ class Side:
             self.held.forget(slots)
         self.aside = np.concatenate((self.aside, slots))
 
-    def snapshot(self) -> tuple[pa.Table, pa.Table]:
-        """The rows of the window, and those that are kept aside."""
+    def snapshot(self) -> State:
+        """The rows of the window and, if there are any, those that are kept aside."""
+        if not len(self.aside):
+            return {"": self.held.table()}
         present = np.setdiff1d(self.held.rows.live_slots(), self.aside)
-        return self.held.table(present), self.held.table(self.aside)
+        return {"": self.held.table(present), ".aside": self.held.table(self.aside)}
 
-    def restore(self, present: pa.Table, aside: pa.Table) -> None:
-        self.put_aside(self.enter(delta_of(aside), 0), is_due=False)
+    def restore(self, present: pa.Table, aside: pa.Table | None) -> None:
+        if aside is not None:
+            self.put_aside(self.enter(delta_of(aside), 0), is_due=False)
         self.enter(delta_of(present), 0)
 
     @property
@@ -375,12 +378,12 @@ class WindowJoin(Operator):
     def snapshot(self) -> State:
         state: State = {}
         for i, side in enumerate(self._sides):
-            state[f"input{i}"], state[f"aside{i}"] = side.snapshot()
+            state.update({f"input{i}{name}": table for name, table in side.snapshot().items()})
         return state
 
     def restore(self, state: State) -> None:
         for i, side in enumerate(self._sides):
-            side.restore(state[f"input{i}"], state[f"aside{i}"])
+            side.restore(state[f"input{i}"], state.get(f"input{i}.aside"))
 
     @property
     def state_rows(self) -> int:

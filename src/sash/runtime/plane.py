@@ -28,9 +28,9 @@ from sash.synopses.refresh import Refresher
 
 
 class QueryPlane:
-    def __init__(self, plan: RunPlan, continuous: ContinuousPlane) -> None:
+    def __init__(self, plan: RunPlan, continuous: ContinuousPlane | None = None) -> None:
         self.plan = plan
-        self.continuous = continuous
+        self.continuous = continuous or ContinuousPlane(plan)
         self.clock = Clock.of(plan)
         self.streams = {stream.name: StreamState() for stream in plan.streams}
         self.complete_through: int | None = None

@@ -20,8 +20,8 @@
     batch_rows 1
 
 Input is written as CSV, also that of Parquet files. Answers come by instant, `-` before `+`, and by value;
-instants are as in the output: a number, or a timestamp. `run` (batch_rows, interruptions) is left out if the
-case does not depend on it.
+instants are as in the output: a number, or a timestamp. `run` (batch_rows, interruptions, partitions) is left
+out if the case does not depend on it.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ class Case:
     answers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     batch_rows: int | None = None
     interruptions: tuple[int, ...] | None = None
+    partitions: int | None = None
 
     # ---------------------------------------------------------------- files
 
@@ -82,6 +83,7 @@ class Case:
             },
             int(run["batch_rows"]) if "batch_rows" in run else None,
             None if stops is None else tuple(int(stop) for stop in stops.split()),
+            int(run["partitions"]) if "partitions" in run else None,
         )
 
     def write(self, path: Path) -> None:
@@ -91,6 +93,8 @@ class Case:
         run = [] if self.batch_rows is None else [f"batch_rows {self.batch_rows}"]
         if self.interruptions is not None:
             run.append(f"interruptions {' '.join(str(stop) for stop in self.interruptions)}".rstrip())
+        if self.partitions is not None:
+            run.append(f"partitions {self.partitions}")
         if run:
             sections["run"] = "".join(f"{line}\n" for line in run)
         parts = [self.note.strip() + "\n", *(f"=== {name}\n{body}" for name, body in sections.items())]

@@ -20,17 +20,24 @@ from sash.testing.streams import MadeStream
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A scenario and how to run it; `interruptions` None is a run without a checkpoint."""
+    """A scenario and how to run it.
+
+    `interruptions` None is a run without a checkpoint; `partitions` None has all operators in one place.
+    """
 
     scenario: Scenario
     batch_rows: int
     interruptions: tuple[int, ...] | None = None
+    partitions: int | None = None
 
     def check(self) -> None:
         """Assert that the run gives the answers of the oracle."""
         with tempfile.TemporaryDirectory() as directory:
             outcome = self.scenario.run(
-                Path(directory) / "run", batch_rows=self.batch_rows, interruptions=self.interruptions
+                Path(directory) / "run",
+                batch_rows=self.batch_rows,
+                interruptions=self.interruptions,
+                partitions=self.partitions,
             )
             self.scenario.check(outcome)
 
@@ -68,6 +75,8 @@ def _smaller(example: Example) -> Iterator[Example]:
     scenario = example.scenario
     if example.interruptions is not None:
         yield replace(example, interruptions=None)
+    if example.partitions is not None:
+        yield replace(example, partitions=None)
     for query in scenario.queries if len(scenario.queries) > 1 else ():
         yield replace(example, scenario=_without(scenario, query))
     for number, stream in enumerate(scenario.streams):

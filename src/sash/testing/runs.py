@@ -128,7 +128,7 @@ def replay(case: Case, directory: Path, runtime: str = "inline", partitions: int
         runtime=runtime,
         batch_rows=case.batch_rows,
         interruptions=case.interruptions,
-        partitions=partitions,
+        partitions=case.partitions if partitions is None else partitions,
     )
     for name, right in case.expected().items():
         given = outcome.answers(name)

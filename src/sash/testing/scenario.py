@@ -74,12 +74,17 @@ class Scenario:
         )
 
     def case(
-        self, note: str, *, batch_rows: int | None = None, interruptions: Sequence[int] | None = None
+        self,
+        note: str,
+        *,
+        batch_rows: int | None = None,
+        interruptions: Sequence[int] | None = None,
+        partitions: int | None = None,
     ) -> Case:
         """The scenario as a file that people can read; its answers are for the oracle to add."""
         inputs = {name: text for source in self.sources for name, text in source.texts().items()}
         stops = None if interruptions is None else tuple(interruptions)
-        return Case(note, self.text, inputs, {}, batch_rows, stops)
+        return Case(note, self.text, inputs, {}, batch_rows, stops, partitions)
 
     # ---------------------------------------------------------------- truth
 

@@ -34,7 +34,8 @@ def examples(draw: st.DrawFn) -> Example:
     scenario = draw(programs())
     batch_rows = draw(st.integers(1, max(1, scenario.rows)))
     stops = st.lists(st.integers(1, 3), max_size=3).map(tuple)
-    return Example(scenario, batch_rows, draw(st.one_of(st.none(), st.none(), stops)))
+    interruptions = draw(st.one_of(st.none(), st.none(), stops))
+    return Example(scenario, batch_rows, interruptions, draw(st.sampled_from((None, None, 1, 2, 5))))
 
 
 @dataclass(slots=True)
@@ -116,6 +117,7 @@ class Soak:
             f"Found by make soak, seed {number}: {reason}",
             batch_rows=small.batch_rows,
             interruptions=small.interruptions,
+            partitions=small.partitions,
         )
         # A program that cannot be bound, or that the oracle fails on, is kept as it is.
         with contextlib.suppress(Exception):

@@ -13,7 +13,7 @@ from sash.errors import CheckpointError, SinkError
 from sash.lang import bind_program
 from sash.runtime import checkpoint as module
 from sash.runtime.checkpoint import Checkpoint, Manifest, PaneFile, fingerprint
-from sash.runtime.plane import StreamState
+from sash.runtime.clock import StreamState
 from sash.runtime.report import StreamCounts
 from sash.runtime.run import run_program
 from sash.testing.scenario import Scenario, StopAfter

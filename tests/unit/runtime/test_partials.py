@@ -11,6 +11,7 @@ from tests.unit.synopses.synopsis_kit import Fed, partials_of, plan_of
 
 from sash.operators.preaggregate import Partial
 from sash.plan.periodic import SynopsisSpec
+from sash.runtime.harvest import Harvest
 from sash.runtime.partials import from_table, string_columns, to_table
 from sash.state.layout import Layout
 
@@ -80,4 +81,4 @@ def test_a_plane_that_absorbs_partials_read_back_answers_like_one_that_saw_the_r
             other.plane.absorb_partial(from_table(spec, to_table(spec, partial)))
     fed.feed([row for batch in batches for row in batch], end=True)
     other.plane.streams = fed.plane.streams
-    assert rows_in(other.plane.answer()["q0"]) == rows_in(fed.tables["q0"])
+    assert rows_in(other.plane.answer(0, Harvest([]))["q0"]) == rows_in(fed.tables["q0"])

@@ -8,7 +8,9 @@ from tests.unit.synopses.synopsis_kit import Fed, Row
 
 from sash.lang import bind_program
 from sash.plan.run_plan import plan_run
-from sash.runtime.plane import QueryPlane, StreamState, advanced
+from sash.runtime.clock import StreamState, advanced
+from sash.runtime.harvest import Harvest
+from sash.runtime.plane import QueryPlane
 from sash.runtime.report import StreamCounts
 from sash.runtime.sources import REJECTS_SCHEMA
 from sash.runtime.stage import ChunkResult
@@ -32,36 +34,36 @@ def states(plane: QueryPlane, **given: StreamState) -> None:
 
 
 def test_there_is_no_clock_before_every_stream_has_begun(plane):
-    assert plane.clock() is None
+    assert plane.clock.through(plane.streams) is None
     states(plane, s=StreamState(newest=100, first=1))
-    assert plane.clock() is None
+    assert plane.clock.through(plane.streams) is None
 
 
 def test_the_clock_stands_just_before_the_least_newest_minus_slack(plane):
     #  s   newest 100, slack 3: a row at 97 may still come      complete through 96
     #  r   newest  98, slack 0: a row at 98 may still come      complete through 97
     states(plane, s=StreamState(100, 1), r=StreamState(98, 1))
-    assert plane.clock() == 96
+    assert plane.clock.through(plane.streams) == 96
     states(plane, s=StreamState(102, 1))
-    assert plane.clock() == 97
+    assert plane.clock.through(plane.streams) == 97
 
 
 def test_a_stream_that_has_ended_holds_nobody_back(plane):
     states(plane, s=StreamState(10, 1, ended=True), r=StreamState(98, 1))
-    assert plane.clock() == 97
+    assert plane.clock.through(plane.streams) == 97
     states(plane, s=StreamState(None, None, ended=True))
-    assert plane.clock() == 97
+    assert plane.clock.through(plane.streams) == 97
 
 
 def test_at_the_end_the_clock_moves_to_the_greatest_timestamp_and_includes_it(plane):
     states(plane, s=StreamState(100, 1, ended=True), r=StreamState(250, 1, ended=True))
-    assert plane.clock() == 250
+    assert plane.clock.through(plane.streams) == 250
 
 
 def test_streams_without_any_row_end_without_an_instant(plane):
     states(plane, s=StreamState(ended=True), r=StreamState(ended=True))
-    assert plane.clock() is None
-    assert plane.answer() == {}
+    assert plane.clock.through(plane.streams) is None
+    assert plane.answer(0, Harvest([])) == {}
 
 
 def test_panes_are_dead_when_the_last_boundary_minus_the_range_has_passed_them(plane):

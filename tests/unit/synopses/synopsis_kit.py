@@ -11,7 +11,9 @@ from sash.lang import Program, bind_program
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.periodic import SynopsisSpec
 from sash.plan.run_plan import RunPlan, plan_run
-from sash.runtime.plane import QueryPlane, advanced
+from sash.runtime.clock import advanced
+from sash.runtime.harvest import Harvest
+from sash.runtime.plane import QueryPlane
 from sash.runtime.sources import REJECTS_SCHEMA
 from sash.runtime.stage import ChunkResult
 from sash.synopses.basic_interval import BasicIntervalSynopsis
@@ -61,6 +63,7 @@ class Fed:
         self.plan = plan_run(self.program)
         self.plane = QueryPlane(self.plan)
         self.rows: list[Row] = []
+        self.batches = 0
         self.tables: dict[str, list[pa.Table]] = {query.name: [] for query in self.plan.queries}
 
     def feed(self, rows: Sequence[Row], *, end: bool = False) -> None:
@@ -71,8 +74,10 @@ class Fed:
             nothing = REJECTS_SCHEMA.empty_table()
             partials = tuple(self.partials(rows))
             results = [ChunkResult("s", 0, len(rows), max(times), min(times), partials, nothing, nothing)]
-        self.plane.absorb(results, advanced(self.plane.streams, results, ["s"] if end else []))
-        for name, tables in self.plane.answer().items():
+        harvest = Harvest(results)
+        self.plane.absorb(harvest, advanced(self.plane.streams, results, ["s"] if end else []))
+        self.batches += 1
+        for name, tables in self.plane.answer(self.batches, harvest).items():
             self.tables[name].extend(tables)
 
     def partials(self, rows: Sequence[Row]) -> list[Partial]:
