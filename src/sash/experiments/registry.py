@@ -13,6 +13,7 @@ from sash.experiments import (
     operator_rates,
     planning,
     scan_limit,
+    spark_operators,
     upa_query_1,
     upa_query_2,
     upa_query_3,
@@ -38,6 +39,7 @@ _EXPERIMENTS = tuple(
     for module in (
         planning,
         scan_limit,
+        spark_operators,
         operator_rates,
         upa_query_1,
         upa_query_2,

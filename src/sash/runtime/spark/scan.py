@@ -1,11 +1,14 @@
-"""The limit that everything is measured against: Spark reads Parquet files and does nothing with them."""
+"""The limits that everything is measured against: Spark reads Parquet files and does nothing with them."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from sash.errors import InternalError
 
@@ -16,18 +19,37 @@ def noop_scan(directory: Path, files_a_trigger: int) -> float:
     if spark is None:
         raise InternalError("a scan needs an active Spark session")
     schema = spark.read.parquet(str(directory)).schema
+    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", files_a_trigger)
     with tempfile.TemporaryDirectory(prefix="sash-scan-") as checkpoint:
-        query = (
-            spark.readStream.schema(schema)
-            .option("maxFilesPerTrigger", files_a_trigger)
-            .parquet(str(directory))
-            .writeStream.format("noop")
-            .trigger(availableNow=True)
-            .option("checkpointLocation", checkpoint)
-            .start()
-        )
-        query.awaitTermination()
-        progress = [p for p in query.recentProgress if p["numInputRows"] > 0]
+        return _speed(rows.parquet(str(directory)).writeStream, checkpoint)
+
+
+def _speed(rows: DataStreamWriter, checkpoint: str) -> float:
+    """Rows a second into the no-op sink, the first trigger not counted."""
+    query = rows.format("noop").trigger(availableNow=True).option("checkpointLocation", checkpoint).start()
+    query.awaitTermination()
+    progress = [p for p in query.recentProgress if p["numInputRows"] > 0]
     counted = progress[1:] or progress
     seconds = sum(p["durationMs"]["triggerExecution"] for p in counted) / 1000
     return float(sum(p["numInputRows"] for p in counted) / seconds)
+
+
+def empty_stage(directories: Sequence[Path], files_a_trigger: int) -> float:
+    """Rows a second that pass through a `mapInArrow` that does nothing, the first trigger not counted."""
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        raise InternalError("a stage needs an active Spark session")
+    schema = spark.read.parquet(str(directories[0])).schema
+    frames = [
+        spark.readStream.schema(schema).option("maxFilesPerTrigger", files_a_trigger).parquet(str(directory))
+        for directory in directories
+    ]
+    whole = frames[0]
+    for frame in frames[1:]:
+        whole = whole.union(frame)
+    with tempfile.TemporaryDirectory(prefix="sash-scan-") as checkpoint:
+        return _speed(whole.mapInArrow(_nothing, schema).writeStream, checkpoint)
+
+
+def _nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
