@@ -7,9 +7,7 @@ gets the description of its chunk and reads the file itself.
 
 from __future__ import annotations
 
-import os
 import pickle
-import re
 import shutil
 import tempfile
 import threading
@@ -18,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -28,8 +25,10 @@ from sash.runtime.engine import Engine, Newest, Options, RunChunks
 from sash.runtime.feed import Entry
 from sash.runtime.report import Summary
 from sash.runtime.sources import Chunk
+from sash.runtime.spark.failures import explained_failures, first_line
 from sash.runtime.spark.feed_source import NAME, FeedSource
 from sash.runtime.spark.java import check_java
+from sash.runtime.spark.masters import cores, require_shared_state
 from sash.runtime.spark.session import spark_session
 from sash.runtime.stage import ChunkResult, run_chunk
 
@@ -40,19 +39,20 @@ _IDLE = 0.05
 
 def run_spark(plan: RunPlan, options: Options, stop: threading.Event) -> Summary:
     """Run until all input has ended or `stop` is set."""
+    require_shared_state(options.master, options.checkpoint)
     if SparkSession.getActiveSession() is None:
         # Before any output is replaced: without Java the results of the last run stay as they are.
         check_java()
     scratch = Path(tempfile.mkdtemp(prefix="sash-"))
     try:
-        engine = Engine(plan, options, "spark", _cores(options.master), overlap=True)
+        engine = Engine(plan, options, "spark", cores(options.master), overlap=True)
         log = None if options.debug else (options.checkpoint or scratch) / "spark.log"
         state = options.checkpoint or scratch
         feed, offsets = state / "feed", state / "spark"
         try:
             engine.load(feed)
             if not engine.is_finished and not stop.is_set():
-                with spark_session(options.master, log) as spark:
+                with spark_session(options.master, log, options.checkpoint) as spark:
                     # Only now are old outputs replaced: whatever keeps Spark from starting leaves them alone.
                     engine.open_outputs()
                     _Pipeline(spark, engine, feed, offsets).run(stop)
@@ -61,11 +61,6 @@ def run_spark(plan: RunPlan, options: Options, stop: threading.Event) -> Summary
             engine.close()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _cores(master: str) -> int:
-    found = re.fullmatch(r"local\[(\d+)\]", master)
-    return int(found.group(1)) if found else os.cpu_count() or 1
 
 
 class _Pipeline:
@@ -131,7 +126,7 @@ class _Pipeline:
             return
         failure = query.exception()
         raise RunError(
-            f"Spark ended the pipeline: {_first_line(str(failure) if failure else 'no reason given')}",
+            f"Spark ended the pipeline: {first_line(str(failure) if failure else 'no reason given')}",
             hint="run again with --debug for Spark's own messages",
         )
 
@@ -149,9 +144,6 @@ class _Pipeline:
             self._engine.take(entry, self._runner(chunks))
         except SashError as failure:
             self._failure = failure
-        except PySparkException as failure:
-            self._failure = RunError(f"a Spark task failed: {_first_line(str(failure))}")
-            self._failure.__cause__ = failure
         except BaseException as failure:
             self._failure = failure
         self._done.set()
@@ -175,7 +167,8 @@ class _Pipeline:
         return self._run(frame, newest)
 
     def _run(self, frame: DataFrame, newest: Newest) -> list[ChunkResult]:
-        return _collect(frame.mapInArrow(_task(self._task_plan, dict(newest)), _PAYLOAD).toArrow())
+        with explained_failures(self._spark):
+            return _collect(frame.mapInArrow(_task(self._task_plan, dict(newest)), _PAYLOAD).toArrow())
 
 
 def _task(
@@ -207,10 +200,3 @@ def _collect(table: pa.Table) -> list[ChunkResult]:
             raise result
         results.append(result)
     return results
-
-
-def _first_line(text: str) -> str:
-    """The line of a Spark error that says what happened: the last Python exception if there is one."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]
-    return (errors or lines or ["unknown"])[-1 if errors else 0]

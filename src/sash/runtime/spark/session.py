@@ -21,7 +21,11 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from sash.errors import SetupError
+from sash.runtime.spark.executors import check_executors
+from sash.runtime.spark.failures import reason
 from sash.runtime.spark.java import check_java
+from sash.runtime.spark.masters import check_master, is_local, is_on_loopback, with_retries
+from sash.runtime.spark.shipping import shipped
 
 _SETTINGS = {
     "spark.app.name": "sash",
@@ -36,24 +40,31 @@ _SETTINGS = {
     "spark.python.daemon.module": "sash.runtime.spark.daemon",
     "spark.log.level": "WARN",
 }
-# A local session talks to nobody else.
-_LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# A session on this machine talks to nobody else.
+_LOOPBACK_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 @contextmanager
-def spark_session(master: str, log: Path | None) -> Iterator[SparkSession]:
+def spark_session(master: str, log: Path | None, shared: Path | None = None) -> Iterator[SparkSession]:
     """The active session if there is one, else a new one that ends with the block.
 
-    `log` is where Spark's own messages go; None leaves them on the terminal.
+    `log` is where Spark's own messages go; None leaves them on the terminal. `shared` is a folder that the
+    executors of a cluster must see.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
         yield active
         return
     check_java()
+    check_master(master)
     context = _start(master, log)
     try:
-        yield SparkSession(context)
+        if is_local(master):
+            yield SparkSession(context)
+        else:
+            with shipped(context):
+                check_executors(context, master, shared)
+                yield SparkSession(context)
     finally:
         context.stop()
         _end_jvm()
@@ -61,27 +72,22 @@ def spark_session(master: str, log: Path | None) -> Iterator[SparkSession]:
 
 def _start(master: str, log: Path | None) -> SparkContext:
     # Workers must run in the environment of the driver, not in whatever python3 the PATH has.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Those of a cluster may have another one of the same version, which only the user knows.
+    if is_local(master) or not os.environ.get("PYSPARK_PYTHON"):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    conf = SparkConf().setMaster(master).setAll(list(_SETTINGS.items()))
-    if master.startswith("local"):
-        conf.setAll(list(_LOCAL_SETTINGS.items()))
+    conf = SparkConf().setMaster(with_retries(master)).setAll(list(_SETTINGS.items()))
+    if is_on_loopback(master):
+        conf.setAll(list(_LOOPBACK_SETTINGS.items()))
     try:
         return SparkContext(conf=conf, gateway=_gateway(conf, log))
     except (PySparkRuntimeError, Py4JError, OSError) as failure:
         raise SetupError(
             "Spark did not start",
-            got=_reason(failure),
+            got=reason(failure),
             hint="see the messages above" if log is None else "--debug shows Spark's own messages",
             id="spark-start",
         ) from failure
-
-
-def _reason(failure: Exception) -> str:
-    """What Java says of it, without the name of the exception; else the first line."""
-    java = getattr(failure, "java_exception", None)
-    message = None if java is None else java.getMessage()
-    return str(message or failure).splitlines()[0]
 
 
 def _gateway(conf: SparkConf, log: Path | None) -> Any:
