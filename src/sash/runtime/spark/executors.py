@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pickle
 import socket
 import threading
 import uuid
@@ -16,12 +17,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from sash.errors import CheckpointError, RunError, SashError, SetupError
-from sash.runtime.spark.failures import first_line, full_text, missing_module, task_failure
+from sash.runtime.spark.failures import full_text, missing_module, task_failure, turned_away
 
 # Seconds until a cluster that gives no executor is given up.
 PATIENCE = 60.0
@@ -37,11 +39,11 @@ class Seen:
     may_write: bool
 
 
-def check_executors(context: SparkContext, master: str, shared: Path | None) -> None:
+def check_executors(spark: SparkSession, master: str, shared: Path | None) -> None:
     """Raise unless executors come and can work; `shared` is a folder that they must see and may write to."""
     with _token(shared) as token:
         try:
-            seen = _ask(context, master, token)
+            seen = _ask(spark, master, token)
         except (PySparkException, Py4JError) as failure:
             raise _refusal(full_text(failure), master) from failure
     for answer in seen:
@@ -77,8 +79,14 @@ def look(token: str | None) -> Seen:
     )
 
 
-def _ask(context: SparkContext, master: str, token: str | None) -> list[Seen]:
+def _ask(spark: SparkSession, master: str, token: str | None) -> list[Seen]:
+    context = spark.sparkContext
     tasks = max(1, context.defaultParallelism)
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"seen": [pickle.dumps(look(token))]})
+
     gave_up = threading.Event()
 
     def give_up() -> None:
@@ -91,7 +99,9 @@ def _ask(context: SparkContext, master: str, token: str | None) -> list[Seen]:
     timer.daemon = True
     timer.start()
     try:
-        return list(context.parallelize([token] * tasks, tasks).map(look).collect())
+        # The kind of job that batches are, so the processes that it starts are theirs.
+        answers = spark.range(tasks, numPartitions=tasks).mapInArrow(answer, "seen binary").toArrow()
+        return [pickle.loads(seen.as_buffer()) for seen in answers.column("seen")]
     except (PySparkException, Py4JError) as failure:
         if not gave_up.is_set():
             raise
@@ -107,12 +117,7 @@ def _ask(context: SparkContext, master: str, token: str | None) -> list[Seen]:
 
 def _refusal(text: str, master: str) -> SashError:
     if "SparkContext was shut down" in text or "stopped SparkContext" in text or text == "Spark has ended":
-        return SetupError(
-            f"the cluster '{master}' ended the application",
-            got=first_line(text),
-            hint="the logs of the master and of the workers say why; is it the same version of Spark?",
-            id="no-executor",
-        )
+        return turned_away(master)
     failure = task_failure(text)
     return (
         failure

@@ -7,9 +7,11 @@ of them mean that an executor is not set up as it must be, and then the hint say
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pyspark
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -20,6 +22,9 @@ from sash.runtime.spark.masters import is_local
 _MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _VERSIONS = re.compile(r"Python in worker has different version: ([\d.]+) than that in driver: ([\d.]+)")
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
+
+_CRASH = "Python worker exited unexpectedly"
+_NO_DAEMON = "occurred while reading the port number from"
 
 
 @contextmanager
@@ -55,6 +60,18 @@ def task_failure(text: str) -> SashError:
             hint="set PYSPARK_PYTHON to a path that leads to Python on all machines, this one included",
             id="executor-python",
         )
+    if _NO_DAEMON in text:
+        return SetupError(
+            "the Python of an executor does not start",
+            expected=f"Python {sys.version_info.major}.{sys.version_info.minor} with pyspark",
+            hint="PYSPARK_PYTHON chooses it; the executor's log shows what it said",
+            id="executor-python",
+        )
+    if _CRASH in text:
+        return RunError(
+            "the Python process of a task died each time that the task was tried",
+            hint="was it short of memory? The logs of Spark and of the system say more",
+        )
     return RunError(f"a Spark task failed: {first_line(text)}")
 
 
@@ -64,6 +81,16 @@ def missing_module(module: str, host: str | None = None) -> SetupError:
         f"an executor{f' on {host}' if host else ''} lacks the Python module '{name}'",
         hint="install what sash depends on for the Python of the executors; PYSPARK_PYTHON chooses it",
         id="executor-module",
+    )
+
+
+def turned_away(master: str) -> SetupError:
+    """The cluster did not take the application, or has ended it. Why, only the logs tell."""
+    return SetupError(
+        f"the cluster '{master}' has turned the run away",
+        hint=f"is it a Spark {pyspark.__version__} cluster whose workers work? Its logs say why, and "
+        "--debug shows what Spark says here",
+        id="turned-away",
     )
 
 
@@ -77,10 +104,14 @@ def reason(failure: BaseException) -> str:
 def full_text(failure: BaseException) -> str:
     """All that is said of a failure. Asks the JVM, which may have gone."""
     try:
-        if isinstance(failure, Py4JJavaError):
-            # Its text has the trace too, and is lost with the JVM.
-            return str(failure.java_exception.toString())
-        return str(failure)
+        if not isinstance(failure, Py4JJavaError):
+            return str(failure)
+        said = []
+        java = failure.java_exception
+        while java is not None:
+            said.append(str(java.toString()))
+            java = java.getCause()
+        return "\n".join(said)
     except (Py4JError, OSError):
         return "Spark has ended"
 

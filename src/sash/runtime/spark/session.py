@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +59,13 @@ def spark_session(master: str, log: Path | None, shared: Path | None = None) -> 
     check_master(master)
     context = _start(master, log)
     try:
-        if is_local(master):
-            yield SparkSession(context)
-        else:
-            with shipped(context):
-                check_executors(context, master, shared)
-                yield SparkSession(context)
+        with ExitStack() as parts:
+            if not is_local(master):
+                parts.enter_context(shipped(context, master))
+            session = SparkSession(context)
+            if not is_local(master):
+                check_executors(session, master, shared)
+            yield session
     finally:
         context.stop()
         _end_jvm()

@@ -17,23 +17,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext, SparkFiles
 
 import sash
+from sash.runtime.spark.failures import turned_away
 
 # Compiled kernels, see `state/jit.py`. Everything else in a __pycache__ is for this machine only.
 _KERNELS = (".nbi", ".nbc")
 
 
 @contextmanager
-def shipped(context: SparkContext) -> Iterator[None]:
+def shipped(context: SparkContext, master: str) -> Iterator[None]:
     """Within the block executors have the package, later ones too: Spark sends it from a file here."""
     with tempfile.TemporaryDirectory(prefix="sash-package-") as folder:
         archive = pack(Path(folder))
         name = archive.stem
-        context.addArchive(f"{archive}#{name}")
+        try:
+            context.addArchive(f"{archive}#{name}")
+            unpacked_here = SparkFiles.get(name)
+        except Py4JError as failure:
+            # The first calls after the start: a cluster that does not want us has ended the context by now.
+            raise turned_away(master) from failure
         # The second is for processes of the driver, which plan the batches. The user's own path comes last.
-        paths = [name, SparkFiles.get(name), context.environment.get("PYTHONPATH", "")]
+        paths = [name, unpacked_here, context.environment.get("PYTHONPATH", "")]
         context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         yield
 

@@ -40,6 +40,23 @@ def test_a_python_that_is_not_there_is_told_with_its_path() -> None:
     assert "/opt/py/bin/python3" in failure.message
 
 
+def test_a_python_that_cannot_run_workers_is_told_as_such() -> None:
+    failure = task_failure(
+        "org.apache.spark.SparkException: EOFException occurred while reading the port number from "
+        "sash.runtime.spark.daemon's stdout and terminated with code: 1."
+    )
+    assert failure.id == "executor-python"
+    assert failure.message == "the Python of an executor does not start"
+
+
+def test_a_worker_that_crashes_each_time_is_told_as_such() -> None:
+    failure = task_failure(
+        "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider"
+    )
+    assert (failure.id, failure.exit_code) == ("run", 1)
+    assert failure.message.startswith("the Python process of a task died")
+
+
 def test_any_other_failure_is_the_last_python_exception() -> None:
     failure = task_failure(PAGE.format(exception="ValueError: one\nRuntimeError: two"))
     assert failure.id == "run"
