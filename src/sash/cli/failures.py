@@ -56,7 +56,11 @@ def guarded(*, debug: bool = False) -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:
+        # An exception of Java's asks the JVM for its text, and the JVM may have gone.
+        lines = []
     what = f"{type(error).__name__}: {lines[0].strip()}" if lines else type(error).__name__
     return f"error[unexpected]: {what}\n  hint: run the same command with --debug to see the full trace"
 

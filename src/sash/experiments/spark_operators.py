@@ -8,7 +8,6 @@ nor the filling counts. Only the ratios mean anything elsewhere.
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 import time
 from collections.abc import Mapping
@@ -190,7 +189,7 @@ class _Timed:
         """How much longer the later batches took than the earlier ones, once windows were full."""
         seconds = np.diff(self.ends[self._first : -1])
         half = len(seconds) // 2
-        return statistics.median(seconds[half:]) / statistics.median(seconds[:half])
+        return float(np.median(seconds[half:]) / np.median(seconds[:half]))
 
 
 def _run(directory: Path, source: str, name: str, sizes: _Scale) -> _Timed:

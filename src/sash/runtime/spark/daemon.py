@@ -3,10 +3,13 @@
 Without it each worker imports Arrow, numba and DuckDB anew, which takes longer than a small batch.
 """
 
+from contextlib import suppress
+
 from pyspark.daemon import manager
 
-import sash.runtime.spark.holder
-import sash.runtime.stage  # noqa: F401
+with suppress(Exception):
+    # What cannot be loaded here cannot be loaded in a task either, and there the driver hears why.
+    import sash.runtime.spark.stages  # noqa: F401
 
 if __name__ == "__main__":
     manager()

@@ -7,15 +7,12 @@ gets the description of its chunk and reads the file itself.
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
 import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -26,8 +23,10 @@ from sash.runtime.feed import Entry
 from sash.runtime.harvest import Harvest
 from sash.runtime.report import Summary
 from sash.runtime.sources import Chunk
+from sash.runtime.spark.failures import explained_failures, first_line
 from sash.runtime.spark.feed_source import NAME, FeedSource
 from sash.runtime.spark.java import check_java
+from sash.runtime.spark.masters import cores, require_shared_state
 from sash.runtime.spark.session import spark_session
 from sash.runtime.spark.stages import NO_CHUNK, Stages
 
@@ -37,21 +36,25 @@ _IDLE = 0.05
 
 def run_spark(plan: RunPlan, options: Options, stop: threading.Event) -> Summary:
     """Run until all input has ended or `stop` is set."""
+    require_shared_state(options.master, options.checkpoint)
     if SparkSession.getActiveSession() is None:
         # Before any output is replaced: without Java the results of the last run stay as they are.
         check_java()
     scratch = Path(tempfile.mkdtemp(prefix="sash-"))
-    cores = _cores(options.master)
+    count = cores(options.master)
     has_operators = bool(plan.continuous or plan.one_time)
-    partitions = (options.partitions or cores) if has_operators else None
+    partitions = (options.partitions or count) if has_operators else None
     try:
-        engine = Engine(plan, options, "spark", cores, overlap=True, partitions=partitions)
+        engine = Engine(plan, options, "spark", count, overlap=True, partitions=partitions)
         log = None if options.debug else (options.checkpoint or scratch) / "spark.log"
         state = options.checkpoint or scratch
         try:
             engine.load(state / "feed")
             if not engine.is_finished and not stop.is_set():
-                with spark_session(options.master, log) as spark, Stages(engine, state) as stages:
+                with (
+                    spark_session(options.master, log, options.checkpoint) as spark,
+                    Stages(engine, state) as stages,
+                ):
                     # Only now are old outputs replaced: whatever keeps Spark from starting leaves them alone.
                     engine.open_outputs()
                     _Pipeline(spark, engine, stages, state).run(stop)
@@ -60,11 +63,6 @@ def run_spark(plan: RunPlan, options: Options, stop: threading.Event) -> Summary
             engine.close()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _cores(master: str) -> int:
-    found = re.fullmatch(r"local\[(\d+)\]", master)
-    return int(found.group(1)) if found else os.cpu_count() or 1
 
 
 class _Pipeline:
@@ -129,7 +127,7 @@ class _Pipeline:
             return
         failure = query.exception()
         raise RunError(
-            f"Spark ended the pipeline: {_first_line(str(failure) if failure else 'no reason given')}",
+            f"Spark ended the pipeline: {first_line(str(failure) if failure else 'no reason given')}",
             hint="run again with --debug for Spark's own messages",
         )
 
@@ -147,9 +145,6 @@ class _Pipeline:
             self._engine.take(entry, self._runner(chunks))
         except SashError as failure:
             self._failure = failure
-        except PySparkException as failure:
-            self._failure = RunError(f"a Spark task failed: {_first_line(str(failure))}")
-            self._failure.__cause__ = failure
         except BaseException as failure:
             self._failure = failure
         self._done.set()
@@ -165,17 +160,11 @@ class _Pipeline:
             given = next(frames, None)
             if given is None or not chunks:
                 given = self._chunk_frame(chunks)
-            return self._stages.run(given, entry, newest)
+            with explained_failures(self._spark):
+                return self._stages.run(given, entry, newest)
 
         return run
 
     def _chunk_frame(self, chunks: Sequence[Chunk]) -> DataFrame:
         rows = [(chunk.to_json(),) for chunk in chunks] or [(NO_CHUNK,)]
         return self._spark.createDataFrame(rows, "chunk string").repartition(min(len(rows), self._tasks))
-
-
-def _first_line(text: str) -> str:
-    """The line of a Spark error that says what happened: the last Python exception if there is one."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]
-    return (errors or lines or ["unknown"])[-1 if errors else 0]

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,11 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from sash.errors import SetupError
+from sash.runtime.spark.executors import check_executors
+from sash.runtime.spark.failures import reason
 from sash.runtime.spark.java import check_java
+from sash.runtime.spark.masters import check_master, is_local, is_on_loopback, with_retries
+from sash.runtime.spark.shipping import shipped
 
 _SETTINGS = {
     "spark.app.name": "sash",
@@ -37,18 +41,21 @@ _SETTINGS = {
     "spark.python.daemon.module": "sash.runtime.spark.daemon",
     "spark.log.level": "WARN",
 }
-# A local session talks to nobody else.
-_LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# A session on this machine talks to nobody else.
+_LOOPBACK_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 # How many blocks use the session that we started: a process has one Spark, and may have several runs.
 _users = 0
 _lock = threading.Lock()
+# What must be there as long as the session.
+_parts = ExitStack()
 
 
 @contextmanager
-def spark_session(master: str, log: Path | None) -> Iterator[SparkSession]:
+def spark_session(master: str, log: Path | None, shared: Path | None = None) -> Iterator[SparkSession]:
     """The session of this process if there is one, else a new one that ends with the last block to use it.
 
-    `log` is where Spark's own messages go; None leaves them on the terminal.
+    `log` is where Spark's own messages go; None leaves them on the terminal. `shared` is a folder that the
+    executors of a cluster must see.
     """
     global _users
     with _lock:
@@ -57,41 +64,42 @@ def spark_session(master: str, log: Path | None) -> Iterator[SparkSession]:
         is_ours = running is None or _users > 0
         if running is None:
             check_java()
+            check_master(master)
         context = running or _start(master, log)
         _users += is_ours
     try:
-        yield SparkSession.getActiveSession() or SparkSession(context)
+        session = SparkSession.getActiveSession() or SparkSession(context)
+        if running is None and not is_local(master):
+            _parts.enter_context(shipped(context, master))
+            check_executors(session, master, shared)
+        yield session
     finally:
         with _lock:
             _users -= is_ours
             if is_ours and not _users:
+                _parts.close()
                 context.stop()
                 _end_jvm()
 
 
 def _start(master: str, log: Path | None) -> SparkContext:
     # Workers must run in the environment of the driver, not in whatever python3 the PATH has.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Those of a cluster may have another one of the same version, which only the user knows.
+    if is_local(master) or not os.environ.get("PYSPARK_PYTHON"):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    conf = SparkConf().setMaster(master).setAll(list(_SETTINGS.items()))
-    if master.startswith("local"):
-        conf.setAll(list(_LOCAL_SETTINGS.items()))
+    conf = SparkConf().setMaster(with_retries(master)).setAll(list(_SETTINGS.items()))
+    if is_on_loopback(master):
+        conf.setAll(list(_LOOPBACK_SETTINGS.items()))
     try:
         return SparkContext(conf=conf, gateway=_gateway(conf, log))
     except (PySparkRuntimeError, Py4JError, OSError) as failure:
         raise SetupError(
             "Spark did not start",
-            got=_reason(failure),
+            got=reason(failure),
             hint="see the messages above" if log is None else "--debug shows Spark's own messages",
             id="spark-start",
         ) from failure
-
-
-def _reason(failure: Exception) -> str:
-    """What Java says of it, without the name of the exception; else the first line."""
-    java = getattr(failure, "java_exception", None)
-    message = None if java is None else java.getMessage()
-    return str(message or failure).splitlines()[0]
 
 
 def _gateway(conf: SparkConf, log: Path | None) -> Any:

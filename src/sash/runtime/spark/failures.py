@@ -1,0 +1,123 @@
+"""What Spark says when something fails, said in one sentence.
+
+A failure in a task comes as pages of text of Java and Python. What matters is the last Python exception; some
+of them mean that an executor is not set up as it must be, and then the hint says what it needs.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyspark
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from sash.errors import RunError, SashError, SetupError, SourceError
+from sash.runtime.spark.masters import is_local
+
+_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+_VERSIONS = re.compile(r"Python in worker has different version: ([\d.]+) than that in driver: ([\d.]+)")
+_NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
+
+_CRASH = "Python worker exited unexpectedly"
+_NO_DAEMON = "occurred while reading the port number from"
+
+
+@contextmanager
+def explained_failures(spark: SparkSession) -> Iterator[None]:
+    """Failures of Spark jobs in the block become errors of ours."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as failure:
+        raise task_failure(full_text(failure)) from failure
+    except SourceError as failure:
+        if failure.hint is None and not is_local(str(spark.sparkContext.master)):
+            failure.hint = (
+                "executors read sources themselves: the path must lead to the same file on all machines"
+            )
+        raise
+
+
+def task_failure(text: str) -> SashError:
+    """The error that a failure of a task means."""
+    if found := _VERSIONS.search(text):
+        return SetupError(
+            "an executor has another version of Python than the driver",
+            expected=found.group(2),
+            got=found.group(1),
+            hint="set PYSPARK_PYTHON to a path that leads to the same version on all machines",
+            id="executor-python",
+        )
+    if found := _MODULE.search(text):
+        return missing_module(found.group(1))
+    if found := _NO_PYTHON.search(text):
+        return SetupError(
+            f"an executor has no Python at '{found.group(1)}'",
+            hint="set PYSPARK_PYTHON to a path that leads to Python on all machines, this one included",
+            id="executor-python",
+        )
+    if _NO_DAEMON in text:
+        return SetupError(
+            "the Python of an executor does not start",
+            expected=f"Python {sys.version_info.major}.{sys.version_info.minor} with pyspark",
+            hint="PYSPARK_PYTHON chooses it; the executor's log shows what it said",
+            id="executor-python",
+        )
+    if _CRASH in text:
+        return RunError(
+            "the Python process of a task died each time that the task was tried",
+            hint="was it short of memory? The logs of Spark and of the system say more",
+        )
+    return RunError(f"a Spark task failed: {first_line(text)}")
+
+
+def missing_module(module: str, host: str | None = None) -> SetupError:
+    name = module.partition(".")[0]
+    return SetupError(
+        f"an executor{f' on {host}' if host else ''} lacks the Python module '{name}'",
+        hint="install what sash depends on for the Python of the executors; PYSPARK_PYTHON chooses it",
+        id="executor-module",
+    )
+
+
+def turned_away(master: str) -> SetupError:
+    """The cluster did not take the application, or has ended it. Why, only the logs tell."""
+    return SetupError(
+        f"the cluster '{master}' has turned the run away",
+        hint=f"is it a Spark {pyspark.__version__} cluster whose workers work? Its logs say why, and "
+        "--debug shows what Spark says here",
+        id="turned-away",
+    )
+
+
+def reason(failure: BaseException) -> str:
+    """What Java says of it, without the name of the exception; else the first line."""
+    java = getattr(failure, "java_exception", None)
+    message = None if java is None else java.getMessage()
+    return str(message or failure).splitlines()[0]
+
+
+def full_text(failure: BaseException) -> str:
+    """All that is said of a failure. Asks the JVM, which may have gone."""
+    try:
+        if not isinstance(failure, Py4JJavaError):
+            return str(failure)
+        said = []
+        java = failure.java_exception
+        while java is not None:
+            said.append(str(java.toString()))
+            java = java.getCause()
+        return "\n".join(said)
+    except (Py4JError, OSError):
+        return "Spark has ended"
+
+
+def first_line(text: str) -> str:
+    """The line of a Spark error that says what happened: the last Python exception if there is one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]
+    return (errors or lines or ["unknown"])[-1 if errors else 0]
