@@ -57,7 +57,7 @@ class _Scale:
         return self.window // 2 // self.rate
 
 
-_SCALES = {"small": _Scale(6_000_000, 500_000), "paper": _Scale(40_000_000, 1_000_000)}
+_SCALES = {"small": _Scale(14_000_000, 2_000_000), "paper": _Scale(60_000_000, 2_000_000)}
 _WARM = _Scale(600_000, 200_000, window=100_000)
 
 
@@ -134,7 +134,7 @@ def _claims(limit: float, runs: Mapping[str, _Timed]) -> list[Claim]:
     return claims
 
 
-_FILE_ROWS = 125_000
+_FILE_ROWS = 250_000
 
 
 def _write(directory: Path, sizes: _Scale) -> None:

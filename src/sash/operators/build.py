@@ -220,7 +220,9 @@ class _Builder:
         return self._end(operator, edge)
 
     def _end(self, operator: Operator, edge: Edge) -> Edge:
-        return Edge(self._vertex(operator, [edge]), edge.fields, is_negative=True)
+        # A change log only needs equal rows together; whatever looks at a whole relation needs all of it.
+        division = by_row(edge.fields) if isinstance(operator, ChangeLog) else WHOLE
+        return Edge(self._vertex(operator, [edge], division), edge.fields, is_negative=True)
 
     def _elements(self, node: Exec, level: Level) -> Edge:
         """The append-only stream of a query's results (002, sections 3.3.2 and 3.3.3).

@@ -6,13 +6,13 @@ put as low as possible, so that windows and filters need none of their own: best
 rows have to move anyway. Operators between exchanges make up a stage. A stage works on a batch when the
 stages before it have; an operator whose rows must all be in one place has a home among the partitions.
 
-What leaves queries is put together in one place: the last operator of each query is not cut off but left to
-who has the answers (`Cut.top`).
+What leaves queries is put together in one place. Where equal rows of an answer are together already, that is
+only bringing them into order; else the last operator of the query is left to who has the answers (`Cut.top`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,8 +20,10 @@ import numpy as np
 from sash.lang.algebra import Field
 from sash.operators.dataflow import Dataflow, Vertex
 from sash.operators.delta import Delta, Ints, as_table, one_array
-from sash.operators.division import Free, Key, Mode, Whole, Wish
+from sash.operators.division import ByColumns, Free, Key, Mode, Whole, Wish
 from sash.operators.evaluate import evaluate
+from sash.operators.merged import Merged
+from sash.operators.operator import Operator
 from sash.state.fingerprints import fingerprint
 
 _NOTHING = "nothing"
@@ -167,24 +169,30 @@ class _Cutter:
         self._exchanged: dict[tuple[object, Wish], Exchange] = {}
 
     def cut(self) -> Cut:
-        tops = {
-            vertex: [
-                self._exchange(self._place(i, Mode.ANYWHERE), i, Mode.ONE_PLACE)
-                for i in self._flow.vertices[vertex].inputs
-            ]
-            for vertex in dict.fromkeys(self._flow.outputs.values())
-        }
-        pieces = self._in_order([exchange for inputs in tops.values() for exchange in inputs])
+        tops = {vertex: self._topped(vertex) for vertex in dict.fromkeys(self._flow.outputs.values())}
+        pieces = self._in_order([exchange for _, inputs in tops.values() for exchange in inputs])
         self._settle(pieces)
-        for exchanges in tops.values():
+        for _, exchanges in tops.values():
             for exchange in exchanges:
                 exchange.stage = TOP
-        exchanges = self._numbered(pieces, tops)
+        exchanges = self._numbered(pieces, [e for _, inputs in tops.values() for e in inputs])
         count = max((piece.stage for piece in pieces), default=0)
         sources = tuple((e.producer, _sent(e)) for e in exchanges if isinstance(e.producer, str))
         stages = tuple(self._stage(number, pieces, exchanges) for number in range(1, count + 1))
         top, numbers = self._top(tops)
         return Cut(sources, stages, top, numbers)
+
+    def _topped(self, number: int) -> tuple[Operator, list[Exchange]]:
+        """The operator at the top of a query, and what it reads."""
+        vertex = self._flow.vertices[number]
+        assert vertex.operator is not None
+        if isinstance(vertex.division, ByColumns) and any(
+            vertex.division.down(key) is not None for key in self._keys(vertex.inputs[0])
+        ):
+            merged = Merged(vertex.fields)
+            return merged, [self._exchange(self._place(number, Mode.ANYWHERE), number, Mode.ONE_PLACE)]
+        placed = [(i, self._place(i, Mode.ANYWHERE)) for i in vertex.inputs]
+        return vertex.operator, [self._exchange(piece, i, Mode.ONE_PLACE) for i, piece in placed]
 
     # ------------------------------------------------------------------ placing
 
@@ -313,7 +321,7 @@ class _Cutter:
             waiting.extend(below for below in piece.inputs if isinstance(below, Piece))
             waiting.extend(above for above in pieces if piece in above.inputs)
 
-    def _numbered(self, pieces: Sequence[Piece], tops: dict[int, list[Exchange]]) -> list[Exchange]:
+    def _numbered(self, pieces: Sequence[Piece], tops: Sequence[Exchange]) -> list[Exchange]:
         """The exchanges that are used; one that stages of different numbers read is several."""
         found: dict[tuple[Exchange, int], Exchange] = {}
         for piece in pieces:
@@ -329,7 +337,7 @@ class _Cutter:
                 else:
                     inputs.append(below)
             piece.inputs = tuple(inputs)
-        used = [*found.values(), *dict.fromkeys(e for inputs in tops.values() for e in inputs)]
+        used = [*found.values(), *dict.fromkeys(tops)]
         for number, exchange in enumerate(used):
             exchange.number = number
         return used
@@ -360,23 +368,23 @@ class _Cutter:
         )
         return Stage(tuple(vertices), tuple(numbers), tuple(homes), sends)
 
-    def _top(self, tops: dict[int, list[Exchange]]) -> tuple[Dataflow, tuple[int, ...]]:
+    def _top(self, tops: Mapping[int, tuple[Operator, list[Exchange]]]) -> tuple[Dataflow, tuple[int, ...]]:
         top = Dataflow()
         places: dict[Exchange, int] = {}
         numbers: list[int] = []
-        for vertex, exchanges in tops.items():
+        for vertex, (operator, exchanges) in tops.items():
             for exchange in exchanges:
                 if exchange not in places:
                     places[exchange] = len(top.vertices)
                     top.vertices.append(Vertex(None, (), exchange.fields, exchange.name))
                     numbers.append(-1)
-            old = self._flow.vertices[vertex]
             inputs = tuple(places[exchange] for exchange in exchanges)
             for query, output in self._flow.outputs.items():
                 if output == vertex:
                     top.outputs[query] = len(top.vertices)
-            top.vertices.append(Vertex(old.operator, inputs, old.fields, division=old.division))
-            numbers.append(vertex)
+            top.vertices.append(Vertex(operator, inputs, operator.fields))
+            # What is merged has been counted where it was made.
+            numbers.append(-1 if isinstance(operator, Merged) else vertex)
         return top, tuple(numbers)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sash.operators.delta import NEVER, Delta, Ints
+from sash.operators.delta import FAR, NEVER, Delta, Ints
 from sash.state.fingerprints import fingerprint
 from sash.state.jit import kernel
 from sash.state.keytable import KeyTable
@@ -49,9 +49,11 @@ def in_order(delta: Delta) -> Delta:
     """In the order of time, at each instant negative tuples first."""
     if delta.sign is None:
         return delta.sorted()
-    if bool((delta.ts[1:] > delta.ts[:-1]).all()):
+    # One number for both; what comes in runs that are in order is sorted nearly as fast as it is read.
+    order = 2 * np.clip(delta.ts, -FAR // 2, FAR // 2) + (delta.sign > 0)
+    if bool((order[1:] >= order[:-1]).all()):
         return delta
-    return delta.take(np.lexsort((delta.sign, delta.ts)))
+    return delta.take(np.argsort(order, kind="stable"))
 
 
 def explicit(delta: Delta) -> Delta:

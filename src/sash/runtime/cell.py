@@ -12,16 +12,18 @@ Files are never changed. They count once a manifest names them; what no manifest
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+import pyarrow as pa
 
 from sash.errors import CheckpointError
 from sash.operators.delta import Delta
 from sash.runtime.files import replace_file
 from sash.runtime.fragment import Fragment
-from sash.runtime.wire import pack, pack_delta, pack_state, unpack, unpack_delta, unpack_state
+from sash.runtime.wire import pack, pack_deltas, pack_state, unpack, unpack_delta, unpack_state
 
 _STATE, _LOG = ".state", ".log"
 # With more logs than this a restart would open too many files.
@@ -48,6 +50,8 @@ class Work:
     rows: tuple[tuple[str, int, Delta], ...]
     through: int | None
     first: Mapping[str, int]
+    # The rows as they came, if they came as bytes.
+    packed: tuple[pa.Buffer, ...] | None = None
 
 
 class Cell:
@@ -80,18 +84,22 @@ class Cell:
         if work.through is not None:
             yield from self.fragment.advance(work.first, work.through)
 
-    def _save(self, batch: int, log: bytes) -> None:
+    def _save(self, batch: int, log: Sequence[pa.Buffer]) -> None:
         logs = [file.size for file in self.files if file.name.endswith(_LOG)]
-        if len(logs) < _MOST_LOGS and sum(logs) + len(log) <= self.fragment.state_bytes:
+        size = sum(len(part) for part in log)
+        if len(logs) < _MOST_LOGS and sum(logs) + size <= self.fragment.state_bytes:
             self.files = (*self.files, self._write(f"{self.name}.{batch:08d}{_LOG}", log))
         else:
             content = pack_state(self.fragment.snapshot())
             self.files = (self._write(f"{self.name}.{batch:08d}{_STATE}", content),)
 
-    def _write(self, name: str, content: bytes) -> StateFile:
+    def _write(self, name: str, content: Sequence[pa.Buffer]) -> StateFile:
         assert self._directory is not None
         replace_file(self._directory / name, content, durable=self._durable)
-        return StateFile(name, zlib.crc32(content), len(content))
+        checksum = 0
+        for part in content:
+            checksum = zlib.crc32(part, checksum)
+        return StateFile(name, checksum, sum(len(part) for part in content))
 
     def load(self, batch: int, files: Iterable[StateFile]) -> None:
         """Take up the state after a batch; only for a cell that has applied nothing."""
@@ -136,13 +144,14 @@ def damaged(path: Path) -> CheckpointError:
     )
 
 
-def _packed_log(work: Work) -> bytes:
+def _packed_log(work: Work) -> list[pa.Buffer]:
     header = {
         "through": work.through,
         "first": dict(work.first),
         "rows": [[name, rank] for name, rank, _ in work.rows],
     }
-    return pack(header, [pack_delta(delta) for _, _, delta in work.rows])
+    parts = work.packed or [pack_deltas([delta]) for _, _, delta in work.rows]
+    return list(pack(header, parts))
 
 
 def _read_log(content: bytes) -> Work:

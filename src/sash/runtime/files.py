@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+Buffer = Any
+"""What can be written as bytes: the module imports next to nothing, so it cannot name Arrow's buffers."""
 
 
-def replace_file(path: Path, content: str | bytes, *, durable: bool = True) -> None:
+def replace_file(path: Path, content: str | bytes | Sequence[Buffer], *, durable: bool = True) -> None:
     """Write a file under a temporary name, make it durable, then give it its name.
 
     What is not durable survives the end of the process, but not that of the machine.
     """
     temporary = path.with_name(f".{path.name}.tmp")
-    data = content.encode() if isinstance(content, str) else content
+    parts: Sequence[Buffer] = [content] if isinstance(content, bytes) else content
+    if isinstance(content, str):
+        parts = [content.encode()]
     with open(temporary, "wb") as file:
-        file.write(data)
+        for part in parts:
+            file.write(part)
         if durable:
             file.flush()
             os.fsync(file.fileno())

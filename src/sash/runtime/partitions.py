@@ -9,23 +9,28 @@ none of them takes anything of it in.
 from __future__ import annotations
 
 import pickle
+import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import pyarrow as pa
 
 from sash.errors import SashError
 from sash.operators.answers import Sequenced
 from sash.operators.cut import TOP, Cut, Stage
 from sash.operators.dataflow import Tally
-from sash.operators.delta import Delta, concat
+from sash.operators.delta import Delta
 from sash.runtime.cell import Cell, StateFile, Work
 from sash.runtime.clock import Clock, StreamState, advanced
 from sash.runtime.fragment import Fragment
 from sash.runtime.harvest import Harvest
 from sash.runtime.stage import ChunkExtent, ChunkResult, misjudged
-from sash.runtime.wire import pack_delta, unpack_delta
+from sash.runtime.wire import pack_deltas, unpack_delta
 
+# From this size on a payload is posted.
+_LARGE = 1 << 16
 NEWS = -1
 """The link of messages that are not rows of an exchange."""
 
@@ -34,14 +39,31 @@ NEWS = -1
 class Message:
     """For the cell `target` of a stage, or for the driver: the rows of an exchange (`link`), or news.
 
-    Rows of one exchange are taken in the order of their rank.
+    Rows of one exchange are taken in the order of their rank. The payload of a message that was posted is in
+    the file at `path`.
     """
 
     stage: int
     target: int
     link: int
     rank: int
-    payload: bytes
+    payload: bytes | memoryview | pa.Buffer
+    path: str = ""
+
+    @property
+    def content(self) -> pa.Buffer:
+        if not self.path:
+            return pa.py_buffer(self.payload)
+        with pa.memory_map(self.path) as file:
+            return file.read_buffer()
+
+    def posted(self, mailbox: Path | None) -> Message:
+        """The message with a large payload in a file: processes of one machine need not copy it around."""
+        if mailbox is None or len(self.payload) < _LARGE or self.path:
+            return self
+        path = mailbox / uuid.uuid4().hex
+        path.write_bytes(self.payload)
+        return replace(self, payload=b"", path=str(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +107,7 @@ def scatter(cut: Cut, result: ChunkResult, of: int) -> Iterator[Message]:
         delta = scanned.get(name)
         if delta is not None and len(delta):
             for target, rows in sent.partitions(delta, 0, of):
-                yield Message(sent.stage, target, sent.number, result.sequence, pack_delta(rows))
+                yield Message(sent.stage, target, sent.number, result.sequence, pack_deltas([rows]))
     news = pickle.dumps(News((result.extent,)), 5)
     for stage in range(1, len(cut.stages) + 1):
         for target in range(of):
@@ -195,13 +217,16 @@ class Partition:
         first = turn.clock.firsts(streams)
         for each in news:
             first.update(each.first or {})
+        sent_rows = [message for message in messages if message.link != NEWS]
+        packed = tuple(message.content for message in sent_rows)
         rows = tuple(
-            (f"exchange {m.link}", m.rank, unpack_delta(m.payload)) for m in messages if m.link != NEWS
+            (f"exchange {m.link}", m.rank, unpack_delta(content))
+            for m, content in zip(sent_rows, packed, strict=True)
         )
         plan = self._plan(stage)
         sends = {sent.name: sent for _, sent in plan.sends}
         given: dict[tuple[str, int], list[Delta]] = defaultdict(list)
-        for name, delta in cell.apply(turn.batch, Work(rows, through, first)):
+        for name, delta in cell.apply(turn.batch, Work(rows, through, first, packed)):
             for target, part in sends[name].partitions(delta, self._partition, self._of):
                 given[name, target].append(part)
         sent = [
@@ -210,7 +235,7 @@ class Partition:
                 target,
                 sends[name].number,
                 self._partition,
-                pack_delta(concat(deltas, sends[name].fields)),
+                pack_deltas(deltas),
             )
             for (name, target), deltas in given.items()
         ]
@@ -276,7 +301,7 @@ def gather(messages: Iterable[Message]) -> Harvest:
     tallies: dict[tuple[int, int], Tally] = {}
     for message in messages:
         if message.link != NEWS:
-            rows.append((f"exchange {message.link}", message.rank, unpack_delta(message.payload)))
+            rows.append((f"exchange {message.link}", message.rank, unpack_delta(message.content)))
             continue
         news: News = pickle.loads(message.payload)
         if news.failure is not None:

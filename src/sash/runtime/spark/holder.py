@@ -34,7 +34,7 @@ from sash.errors import RunError, SashError
 from sash.runtime.cell import StateFile
 from sash.runtime.partitions import Message, Partition, Turn
 
-Head = tuple[int, int, int, int]
+Head = tuple[int, int, int, int, str]
 """Everything of a message but its payload."""
 _WORD = 8
 # How often a holder looks whether it is still needed, in seconds.
@@ -56,6 +56,16 @@ class Run:
     directory: Path
     alive: Path
     durable: bool
+    # Where large payloads are posted; None: processes of a run may be on several machines.
+    mail: Path | None
+
+    def mailbox(self, batch: int) -> Path | None:
+        """Where the payloads of a batch are posted; they are removed when it is done."""
+        if self.mail is None:
+            return None
+        folder = self.mail / str(batch)
+        folder.mkdir(exist_ok=True)
+        return folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +196,7 @@ def hold(run: Run, partition: int, path: Path, spark: int) -> None:
         while True:
             connection, _ = listener.accept()
             with connection, contextlib.suppress(OSError, EOFError):
-                _serve(held, connection)
+                _serve(run, held, connection)
 
 
 def _watch(run: Run, spark: int, path: Path) -> None:
@@ -204,7 +214,7 @@ def _is_there(process: int) -> bool:
     return True
 
 
-def _serve(held: Partition, connection: socket.socket) -> None:
+def _serve(run: Run, held: Partition, connection: socket.socket) -> None:
     request, parts = _receive(connection)
     messages = _messages(request.messages, parts)
     try:
@@ -215,14 +225,19 @@ def _serve(held: Partition, connection: socket.socket) -> None:
     except Exception as failure:
         _send(connection, RunError(f"an operator failed: {failure}"), [])
         raise
-    heads = [(m.stage, m.target, m.link, m.rank) for m in given]
-    _send(connection, heads, [m.payload for m in given])
+    mailbox = run.mailbox(request.turn.batch)
+    posted = [message.posted(mailbox) for message in given]
+    _send(connection, heads_of(posted), [message.payload for message in posted])
+
+
+def heads_of(messages: Sequence[Message]) -> tuple[Head, ...]:
+    return tuple((m.stage, m.target, m.link, m.rank, m.path) for m in messages)
 
 
 def _messages(heads: Sequence[Head], payloads: Sequence[Any]) -> list[Message]:
     return [
-        Message(stage, target, link, rank, payload)
-        for (stage, target, link, rank), payload in zip(heads, payloads, strict=True)
+        Message(stage, target, link, rank, payload, path)
+        for (stage, target, link, rank, path), payload in zip(heads, payloads, strict=True)
     ]
 
 

@@ -3,13 +3,15 @@
     chunks ─► read, filter, project, pre-aggregate ─► by partition ─► operators ─► … ─► driver
 
 Between stages Spark moves messages: a row of Spark's is a whole Arrow table of ours, so the JVM handles a few
-large values where it would otherwise copy every row three times. Which partition a row belongs to is decided
-by our own hash in the task that sends it.
+large values where it would otherwise copy every row three times. On one machine it handles even less: large
+tables lie in files, and messages say where. Which partition a row belongs to is decided by our own hash in
+the task that sends it.
 """
 
 from __future__ import annotations
 
 import pickle
+import shutil
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -40,7 +42,8 @@ from sash.runtime.partitions import (
     wake,
 )
 from sash.runtime.sources import Chunk
-from sash.runtime.spark.holder import Request, Run, ask
+from sash.runtime.spark.holder import Request, Run, ask, heads_of
+from sash.runtime.spark.masters import is_local
 from sash.runtime.stage import run_chunk
 
 NO_CHUNK = ""
@@ -53,10 +56,11 @@ _SCHEMA = pa.schema(
         ("target", pa.int32()),
         ("link", pa.int32()),
         ("rank", pa.int64()),
+        ("path", pa.string()),
         ("payload", pa.binary()),
     ]
 )
-_DDL = "place int, stage int, target int, link int, rank bigint, payload binary"
+_DDL = "place int, stage int, target int, link int, rank bigint, path string, payload binary"
 
 
 _ALIVE = "run-"
@@ -80,6 +84,7 @@ class Stages:
             state / CELLS,
             state / f"{_ALIVE}{uuid.uuid4().hex[:12]}",
             engine.options.checkpoint is not None,
+            state / "mail" if is_local(engine.options.master) else None,
         )
 
     def __enter__(self) -> Stages:
@@ -88,6 +93,9 @@ class Stages:
             # Of a run that was killed: whoever waits for its end may go.
             path.unlink()
         self._run.alive.touch()
+        if self._run.mail is not None:
+            shutil.rmtree(self._run.mail, ignore_errors=True)
+            self._run.mail.mkdir()
         if self._engine.taken < 0:
             self._engine.cells = first_files(
                 self._cut,
@@ -102,10 +110,13 @@ class Stages:
         self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._run.alive.unlink(missing_ok=True)
+        if self._run.mail is not None:
+            shutil.rmtree(self._run.mail, ignore_errors=True)
 
     def run(self, chunks: DataFrame, entry: Entry, newest: Newest) -> Harvest:
         """Run the chunks that a frame describes, and the operators over them."""
-        first = _first_stage(self._plan, self._sent_cut, self._of, dict(newest))
+        mailbox = self._run.mailbox(entry.number)
+        first = _first_stage(self._plan, self._sent_cut, self._of, dict(newest), mailbox)
         frame = chunks.mapInArrow(first, _DDL)
         turn = self._engine.turn(entry)
         for stage in range(1, len(self._cut.stages) + 1):
@@ -115,7 +126,10 @@ class Stages:
             }
             work = _stage(self._run, stage, turn, files)
             frame = frame.repartitionById(self._of, "place").mapInArrow(work, _DDL)
-        return gather(_messages(frame.select("stage", "target", "link", "rank", "payload").toArrow()))
+        harvest = gather(_messages(frame.toArrow()))
+        if mailbox is not None:
+            shutil.rmtree(mailbox, ignore_errors=True)
+        return harvest
 
     @property
     def _sent_cut(self) -> Cut:
@@ -124,7 +138,11 @@ class Stages:
 
 
 def _first_stage(
-    plan: RunPlan, cut: Cut, of: int, newest: Mapping[tuple[str, int], int | None]
+    plan: RunPlan,
+    cut: Cut,
+    of: int,
+    newest: Mapping[tuple[str, int], int | None],
+    mailbox: Path | None,
 ) -> Callable[[Batches], Batches]:
     """What a task does with the descriptions of its chunks."""
 
@@ -140,7 +158,7 @@ def _first_stage(
                         messages = list(scatter(cut, result, of))
                 except SashError as failure:
                     messages = [failed(failure)]
-                yield from _rows(messages, 0)
+                yield from _rows((message.posted(mailbox) for message in messages), 0)
 
     return run
 
@@ -159,8 +177,7 @@ def _stage(
                 else:
                     yield from _rows([message], 0)
         for partition, messages in waiting.items():
-            heads = tuple((m.stage, m.target, m.link, m.rank) for m in messages)
-            request = Request(stage, turn, files[partition], heads)
+            request = Request(stage, turn, files[partition], heads_of(messages))
             try:
                 given = ask(run, partition, request, [m.payload for m in messages])
             except SashError as failure:
@@ -173,7 +190,7 @@ def _stage(
 def _rows(messages: Iterable[Message], here: int) -> Batches:
     """Messages as rows of Spark's, one a batch: a payload may be large."""
     for m in messages:
-        values = [here if m.target == TOP else m.target, m.stage, m.target, m.link, m.rank]
+        values = [here if m.target == TOP else m.target, m.stage, m.target, m.link, m.rank, m.path]
         arrays = [pa.array([value], field.type) for value, field in zip(values, _SCHEMA, strict=False)]
         # Not copied: the one value of the column is the payload as it is.
         ends = pa.array([0, len(m.payload)], pa.int32()).buffers()[1]
@@ -182,6 +199,6 @@ def _rows(messages: Iterable[Message], here: int) -> Batches:
 
 
 def _messages(table: pa.Table) -> Iterator[Message]:
-    stage, target, link, rank = (table.column(n).to_pylist() for n in ("stage", "target", "link", "rank"))
-    for i, payload in enumerate(table.column("payload")):
-        yield Message(stage[i], target[i], link[i], rank[i], payload.as_buffer())
+    heads = table.select(["stage", "target", "link", "rank", "path"]).to_pylist()
+    for head, payload in zip(heads, table.column("payload"), strict=True):
+        yield Message(payload=payload.as_buffer(), **head)
