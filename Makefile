@@ -7,7 +7,7 @@ export PYTHON
 
 BIN := .venv/bin
 
-.PHONY: help setup test check soak demo fmt lock clean
+.PHONY: help setup test check soak chaos demo fmt lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -26,6 +26,9 @@ check: setup ## the checks without the tests: lint, format, types, layering
 
 soak: setup ## random programs against the oracle; wrong answers become tests (MINUTES=10, SEED=n)
 	@$(BIN)/python -m sash.testing.soak $(or $(MINUTES),10) $(SEED)
+
+chaos: setup ## kill a run on Spark again and again, and compare its output (KILLS=30, SEED=n)
+	@$(BIN)/python -m sash.testing.chaos $(or $(KILLS),30) $(SEED)
 
 demo: setup ## thirty seconds of packets, five standing queries, a live view
 	@$(BIN)/sash demo

@@ -28,6 +28,7 @@ class RunOptions:
     master: str = "local[*]"
     checkpoint: Path | None = None
     batch_rows: int | None = None
+    partitions: int | None = None
     aside: Path | None = None
     debug: bool = False
 
@@ -68,6 +69,7 @@ def run(
         master=options.master,
         checkpoint=options.checkpoint,
         batch_rows=options.batch_rows,
+        partitions=options.partitions,
         aside=options.aside,
         debug=options.debug,
         monitor=monitor,

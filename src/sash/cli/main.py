@@ -100,6 +100,12 @@ def run(
     batch_rows: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Read at most so many rows a micro-batch.")
     ] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Divide operators by key among so many; else one for each core."
+        ),
+    ] = None,
     aside: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the files of late and rejected rows go.")
     ] = None,
@@ -112,7 +118,12 @@ def run(
     """
     with guarded(debug=debug):
         text, base_dir = read_program(file)
-        _run(text, base_dir, RunOptions(runtime, master, checkpoint, batch_rows, aside, debug), quiet=quiet)
+        _run(
+            text,
+            base_dir,
+            RunOptions(runtime, master, checkpoint, batch_rows, partitions, aside, debug),
+            quiet=quiet,
+        )
 
 
 @app.command(epilog="Example:  [bold]sash check traffic.cql[/]")
