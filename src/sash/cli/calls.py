@@ -79,8 +79,9 @@ def run(
 
 def explain(program: Program, form: str | None, query: str | None, run: Run | None = None) -> str:
     from sash.plan.explain import explain_program
+    from sash.runtime.passes import passes
 
-    return explain_program(program, form, query, run)
+    return explain_program(program, form, query, run, passes(program))
 
 
 def analyzes(program: Program) -> bool:

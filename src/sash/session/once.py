@@ -16,6 +16,7 @@ from sash.lang.bound import ExplainDefinition, OneTimeQuery, QueryDefinition
 from sash.plan.explain import explain_program
 from sash.plan.run_plan import plan_run
 from sash.runtime.analyze import analyze
+from sash.runtime.passes import passes
 from sash.runtime.run import run_program
 from sash.runtime.sources import open_source
 from sash.session.catalog import program_of
@@ -55,7 +56,7 @@ def explained(definition: ExplainDefinition, known: Known, form: str, base_dir: 
         alone = program_of(known, queries=(QueryDefinition(name, "", definition.plan, definition.options),))
         _refuse_endless(alone, base_dir, "ANALYZE runs the query to the end of its input")
         run = analyze(program, base_dir=base_dir)
-    return Explanation(explain_program(program, form, name, run))
+    return Explanation(explain_program(program, form, name, run, passes(program)))
 
 
 def _refuse_endless(program: Program, base_dir: Path, why: str) -> None:

@@ -53,13 +53,15 @@ class TestRun:
             "state",
             "--batch-rows",
             "500",
+            "--partitions",
+            "3",
             "--aside",
             "late",
         ]
         result = runner.invoke(app, ["run", str(file), *arguments])
         assert result.exit_code == 0, result.output
         (run,) = fakes.runs
-        assert run["options"] == calls.RunOptions("inline", "local[2]", Path("state"), 500, Path("late"))
+        assert run["options"] == calls.RunOptions("inline", "local[2]", Path("state"), 500, 3, Path("late"))
         assert fakes.texts == ["CREATE …"]
         assert run["base_dir"] == tmp_path
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 
 from sash.errors import SashError, UnknownName, UserError
@@ -23,14 +23,21 @@ __all__ = ["FORMS", "asked_queries", "duration", "explain_program", "to_json", "
 
 
 def explain_program(
-    program: Program, form: str | None = None, query: str | None = None, run: Run | None = None
+    program: Program,
+    form: str | None = None,
+    query: str | None = None,
+    run: Run | None = None,
+    notes: Mapping[str, str] | None = None,
 ) -> str:
     """Every query and EXPLAIN of a program, or the one that is named, in one of `FORMS`.
 
     Without a form each EXPLAIN has the one that its FORMAT names, and queries are text. A picture shows one
-    query, so it needs a name where there are several. `run` is what was measured for EXPLAIN ANALYZE.
+    query, so it needs a name where there are several. `run` is what was measured for EXPLAIN ANALYZE, `notes`
+    what else there is to say, by query.
     """
     found = explanations(program, run)
+    if notes:
+        found = [replace(e, notes=(notes[e.name], *e.notes)) if e.name in notes else e for e in found]
     forms = ["text"] * len(program.queries) + [definition.format for definition in program.explains]
     if query is not None:
         names = [explained.name for explained in found]

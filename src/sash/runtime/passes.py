@@ -1,0 +1,56 @@
+"""What EXPLAIN says of the runtime: the passes of a batch through a query on Spark, and what divides them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sash.errors import SashError
+from sash.lang import Program
+from sash.lang.algebra import Field
+from sash.operators.build import build
+from sash.operators.cut import Cut, Sent, cut
+from sash.operators.division import Key, Mode
+from sash.plan.explain.text import asked_queries
+from sash.plan.periodic import is_periodic
+from sash.plan.run_plan import plan_run
+from sash.plan.scalars import column_scalar, readable, substitute, tree_of
+
+
+def passes(program: Program) -> dict[str, str]:
+    """A line for each query of a program that runs as continuous operators."""
+    lines = {}
+    for query in (*program.queries, *asked_queries(program)):
+        if is_periodic(query):
+            continue
+        alone = replace(program, queries=(query,), statements=())
+        try:
+            lines[query.name] = _line(cut(build(plan_run(alone))))
+        except SashError:
+            # What cannot be run is explained all the same.
+            continue
+    return lines
+
+
+def _line(divided: Cut) -> str:
+    sent = [s for _, s in divided.sources] + [s for stage in divided.stages for _, s in stage.sends]
+    parts = ["1 pass over the input"]
+    for number in range(1, len(divided.stages) + 1):
+        ways = dict.fromkeys(_way(each) for each in sent if each.stage == number)
+        parts.append(f"stage {number}: {', '.join(ways)}")
+    return f"on Spark: {'; '.join(parts)}; answers at the driver"
+
+
+def _way(sent: Sent) -> str:
+    if sent.key is not None:
+        return f"by {_shown(sent.key, sent.fields)}"
+    return {
+        Mode.ANYWHERE: "row by row",
+        Mode.ONE_PLACE: "in one place",
+        Mode.EVERYWHERE: "all rows everywhere",
+        Mode.HERE: "where they are",
+    }[sent.mode]
+
+
+def _shown(key: Key, fields: tuple[Field, ...]) -> str:
+    names = {f"c{i}": column_scalar(field) for i, field in enumerate(fields)}
+    return " and ".join(readable(tree_of(substitute(scalar, names).sql)) for scalar in key)
