@@ -6,9 +6,9 @@ through a local socket and gets back what the operators give. The truth is in th
 holder that is gone, or that has the state of another batch, is replaced, or reads the files, and nothing is
 lost. There is one holder for each partition on each machine that has run a task of it.
 
-Holders are forked from a process that has everything loaded, as Spark's own workers are. A holder ends with
-its run (when the run's file is removed), and both end with the process that Spark forks its workers from, so
-none is left behind, however the run ends.
+Holders are forked from a process that has everything loaded, as Spark's own workers are. Both end with their
+run: when its file is removed or not touched any more, and on the driver's own machine when the driver is
+gone. So none is left behind, however the run ends, and whatever becomes of Spark's workers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,10 @@ Head = tuple[int, int, int, int, str]
 _WORD = 8
 # How often a holder looks whether it is still needed, in seconds.
 _LOOK = 0.5
+# How often a run shows that it is alive, and after which time without a sign it is not, in seconds.
+BEAT, _SILENCE = 2.0, 60.0
+# How often a holder is replaced within a batch.
+_REPLACED = 3
 # How long a new holder may take until it answers, in seconds.
 _START = 60.0
 
@@ -47,7 +51,8 @@ _START = 60.0
 class Run:
     """What all tasks of a run know: its plan, and where its state is.
 
-    `alive` is a file that is there as long as the run; `cut` is pickled once for all tasks.
+    `alive` is a file that is there, and touched, as long as the run; `driver` the process of the run, None if
+    tasks may be on other machines; `cut` is pickled once for all tasks.
     """
 
     id: str
@@ -56,8 +61,29 @@ class Run:
     directory: Path
     alive: Path
     durable: bool
+    driver: int | None
     # Where large payloads are posted; None: processes of a run may be on several machines.
     mail: Path | None
+
+    @property
+    def sockets(self) -> Path:
+        """Where holders can be reached; runs of one process share their nursery."""
+        return Path(tempfile.gettempdir()) / f"sash-{os.getuid()}-{self.driver or self.id}"
+
+    def watch(self, gone: Callable[[], None]) -> None:
+        """Wait until the run is no more."""
+        seen, since = 0.0, time.monotonic()
+        while self.driver is None or _is_there(self.driver):
+            try:
+                touched = self.alive.stat().st_mtime
+            except OSError:
+                break
+            if touched != seen:
+                seen, since = touched, time.monotonic()
+            if time.monotonic() - since > _SILENCE:
+                break
+            time.sleep(_LOOK)
+        gone()
 
     def mailbox(self, batch: int) -> Path | None:
         """Where the payloads of a batch are posted; they are removed when it is done."""
@@ -80,8 +106,8 @@ class Request:
 
 
 def ask(run: Run, partition: int, request: Request, payloads: Sequence[Any]) -> list[Message]:
-    """Let the holder of a partition work on a batch; a holder that has died is replaced, once."""
-    for is_last in (False, True):
+    """Let the holder of a partition work on a batch; a holder that has died is replaced, a few times."""
+    for is_last in (*[False] * _REPLACED, True):
         try:
             with _connected(run, partition) as connection:
                 _send(connection, request, payloads)
@@ -103,9 +129,7 @@ def ask(run: Run, partition: int, request: Request, payloads: Sequence[Any]) -> 
 
 @contextlib.contextmanager
 def _connected(run: Run, partition: int) -> Iterator[socket.socket]:
-    # The process that Spark forks its workers from: there is one on each machine.
-    spark = os.getppid()
-    directory = Path(tempfile.gettempdir()) / f"sash-{os.getuid()}-{spark}"
+    directory = run.sockets
     directory.mkdir(mode=0o700, exist_ok=True)
     path = directory / f"{run.id}-{partition}"
     # Two tasks must not both start a holder.
@@ -113,7 +137,7 @@ def _connected(run: Run, partition: int) -> Iterator[socket.socket]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         connection = _connect(path)
         if connection is None:
-            connection = _forked(run, partition, path, spark)
+            connection = _forked(run, partition, path)
     with connection:
         yield connection
 
@@ -128,7 +152,7 @@ def _connect(path: Path) -> socket.socket | None:
     return connection
 
 
-def _forked(run: Run, partition: int, path: Path, spark: int) -> socket.socket:
+def _forked(run: Run, partition: int, path: Path) -> socket.socket:
     """A new holder: the nursery is asked for it, and started if there is none."""
     path.unlink(missing_ok=True)
     nursery = path.with_name("nursery")
@@ -136,10 +160,15 @@ def _forked(run: Run, partition: int, path: Path, spark: int) -> socket.socket:
     if connection is None:
         nursery.unlink(missing_ok=True)
         paths = os.pathsep.join(entry for entry in sys.path if entry)
-        command = [sys.executable, "-m", __name__, str(nursery), str(spark)]
-        subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": paths}, start_new_session=True
+        process = subprocess.Popen(
+            [sys.executable, "-m", __name__, str(nursery)],
+            stdin=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": paths},
+            start_new_session=True,
         )
+        assert process.stdin is not None
+        with process.stdin as given:
+            pickle.dump(run, given)
         connection = _waited_for(nursery)
     with connection:
         _send(connection, (run, partition, str(path)), [])
@@ -160,23 +189,24 @@ def _waited_for(path: Path) -> socket.socket:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Fork a holder for everybody who asks, as long as Spark is there."""
-    path, spark = Path(arguments[0]), int(arguments[1])
+    """Fork a holder for everybody who asks, as long as the driver is there, or else the run."""
+    path = Path(arguments[0])
+    first: Run = pickle.load(sys.stdin.buffer)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(path))
         listener.listen()
         listener.settimeout(_LOOK)
-        while _is_there(spark):
-            # No thread may run here when a holder is forked, so it waits and looks by turns.
-            with contextlib.suppress(TimeoutError):
+        # No thread may run here when a holder is forked, so it waits and looks by turns.
+        while _is_there(first.driver) if first.driver is not None else first.alive.exists():
+            with contextlib.suppress(TimeoutError, EOFError, OSError):
                 connection, _ = listener.accept()
                 with connection:
                     (run, partition, place), _ = _receive(connection)
                 if os.fork() == 0:
                     try:
                         listener.close()
-                        hold(run, partition, Path(place), spark)
+                        hold(run, partition, Path(place))
                     finally:
                         os._exit(1)
     shutil.rmtree(path.parent, ignore_errors=True)
@@ -185,10 +215,15 @@ def main(arguments: Sequence[str]) -> None:
 # ---------------------------------------------------------------- the holder's side
 
 
-def hold(run: Run, partition: int, path: Path, spark: int) -> None:
-    """Answer tasks until the run, or Spark, has ended."""
+def hold(run: Run, partition: int, path: Path) -> None:
+    """Answer tasks until the run has ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    threading.Thread(target=_watch, args=(run, spark, path), daemon=True).start()
+
+    def gone() -> None:
+        path.unlink(missing_ok=True)
+        os._exit(0)
+
+    threading.Thread(target=run.watch, args=(gone,), daemon=True).start()
     held = Partition(pickle.loads(run.cut), partition, run.partitions, run.directory, durable=run.durable)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(path))
@@ -197,13 +232,6 @@ def hold(run: Run, partition: int, path: Path, spark: int) -> None:
             connection, _ = listener.accept()
             with connection, contextlib.suppress(OSError, EOFError):
                 _serve(run, held, connection)
-
-
-def _watch(run: Run, spark: int, path: Path) -> None:
-    while run.alive.exists() and _is_there(spark):
-        time.sleep(_LOOK)
-    path.unlink(missing_ok=True)
-    os._exit(0)
 
 
 def _is_there(process: int) -> bool:

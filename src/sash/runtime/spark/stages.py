@@ -10,8 +10,11 @@ the task that sends it.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pickle
 import shutil
+import threading
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,7 +45,7 @@ from sash.runtime.partitions import (
     wake,
 )
 from sash.runtime.sources import Chunk
-from sash.runtime.spark.holder import Request, Run, ask, heads_of
+from sash.runtime.spark.holder import BEAT, Request, Run, ask, heads_of
 from sash.runtime.spark.masters import is_local
 from sash.runtime.stage import run_chunk
 
@@ -77,6 +80,7 @@ class Stages:
         self._plan = replace(engine.plan, queries=(), continuous=(), one_time=())
         self._cut = engine.plane.continuous.cut or _NOTHING
         self._of = engine.partitions or 1
+        is_here = is_local(engine.options.master)
         self._run = Run(
             uuid.uuid4().hex[:12],
             pickle.dumps(self._cut, 5),
@@ -84,8 +88,10 @@ class Stages:
             state / CELLS,
             state / f"{_ALIVE}{uuid.uuid4().hex[:12]}",
             engine.options.checkpoint is not None,
-            state / "mail" if is_local(engine.options.master) else None,
+            os.getpid() if is_here else None,
+            state / "mail" if is_here else None,
         )
+        self._ended = threading.Event()
 
     def __enter__(self) -> Stages:
         self._run.directory.mkdir(exist_ok=True)
@@ -93,6 +99,7 @@ class Stages:
             # Of a run that was killed: whoever waits for its end may go.
             path.unlink()
         self._run.alive.touch()
+        threading.Thread(target=self._beat, name="sash-alive", daemon=True).start()
         if self._run.mail is not None:
             shutil.rmtree(self._run.mail, ignore_errors=True)
             self._run.mail.mkdir()
@@ -109,9 +116,16 @@ class Stages:
     def __exit__(
         self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended.set()
         self._run.alive.unlink(missing_ok=True)
         if self._run.mail is not None:
             shutil.rmtree(self._run.mail, ignore_errors=True)
+
+    def _beat(self) -> None:
+        """Show holders on other machines that the run is alive."""
+        while not self._ended.wait(BEAT):
+            with contextlib.suppress(OSError):
+                os.utime(self._run.alive)
 
     def run(self, chunks: DataFrame, entry: Entry, newest: Newest) -> Harvest:
         """Run the chunks that a frame describes, and the operators over them."""
