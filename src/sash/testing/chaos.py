@@ -111,7 +111,7 @@ class Chaos:
                 if run.returncode != 0:
                     raise RuntimeError(f"a disturbed run failed with code {run.returncode}")
                 return False
-            if self._random.random() < 0.03:
+            if self._random.random() < 0.01:
                 self._hit(run.pid)
         # Anywhere in a batch.
         time.sleep(self._random.uniform(0, 1.5))

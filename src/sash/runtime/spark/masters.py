@@ -10,7 +10,7 @@ from pathlib import Path
 from sash.errors import SetupError, UserError
 
 # How often a task is tried. Spark's local mode tries once unless it is told otherwise.
-_ATTEMPTS = 4
+_ATTEMPTS = 8
 _LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*(\d+)\s*)?\])?")
 # Seconds to wait for a master to take a connection.
 _PATIENCE = 5.0

@@ -22,9 +22,9 @@ from sash.runtime.spark.masters import (
 @pytest.mark.parametrize(
     ("master", "retrying", "count"),
     [
-        ("local", "local[1,4]", 1),
-        ("local[3]", "local[3,4]", 3),
-        ("local[*]", "local[*,4]", os.cpu_count()),
+        ("local", "local[1,8]", 1),
+        ("local[3]", "local[3,8]", 3),
+        ("local[*]", "local[*,8]", os.cpu_count()),
         ("local[3,1]", "local[3,1]", 3),
         ("local[*, 2]", "local[*, 2]", os.cpu_count()),
         ("local-cluster[2,1,1024]", "local-cluster[2,1,1024]", os.cpu_count()),
