@@ -13,12 +13,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from sash.errors import InternalError, SinkError
+from sash.errors import InternalError, SashError, SinkError
 from sash.lang.bound import QueryDefinition
 from sash.operators.delta import Delta
 from sash.plan.run_plan import RunPlan, feed_of
@@ -31,12 +32,16 @@ from sash.runtime.continuous import ContinuousPlane, continuous_schema, relation
 from sash.runtime.feed import Entry, Feeder
 from sash.runtime.feedlog import FeedLog
 from sash.runtime.harvest import Harvest, scanned
+from sash.runtime.limits import Guard, Limits, default_state
+from sash.runtime.memory import resident_bytes
+from sash.runtime.meters import Meters
 from sash.runtime.partitions import Turn
 from sash.runtime.plane import QueryPlane
-from sash.runtime.report import BatchReport, Monitor, Silent, Summary
+from sash.runtime.report import BatchReport, Monitor, Parts, Silent, Summary
 from sash.runtime.sinks import Sink, open_sink
 from sash.runtime.sources import Chunk, Source, open_source, read_whole
 from sash.runtime.stage import ChunkResult, misjudged
+from sash.runtime.stopwatch import Stopwatch
 from sash.synopses.refresh import answer_schema
 
 DEFAULT_BATCH_ROWS = 2_000_000
@@ -56,6 +61,9 @@ class Options:
     batch_rows: int = DEFAULT_BATCH_ROWS
     master: str = "local[*]"
     partitions: int | None = None
+    # Bytes; None: what is usual, 0: no bound.
+    max_state: int | None = None
+    max_memory: int | None = None
     debug: bool = False
     monitor: Monitor = field(default_factory=Silent)
 
@@ -74,6 +82,7 @@ class Engine:
         """`partitions`: among so many are operators divided; None: they all run here."""
         self.plan = plan
         self.options = options
+        self.runtime = runtime
         self.partitions = partitions
         self._sources = self._open_sources()
         self._sinks = self._open_sinks()
@@ -94,7 +103,15 @@ class Engine:
         if options.aside is not None or options.checkpoint is None:
             self._aside.check()
         self._answered = {query.name: 0 for query in plan.definitions}
+        self._meters = Meters(self.plane)
+        # Streams that say how late they are: their rows are as old as their timestamps.
+        self._live = {
+            stream.name
+            for stream in plan.streams
+            if not stream.has_integer_time and not self._sources[stream.name].bounded
+        }
         self._started = time.monotonic()
+        self._guard: Guard | None = None
         self._manifest: Manifest | None = None
         self._feed_log: FeedLog | None = None
         self.streams: Mapping[str, StreamState] = self.plane.streams
@@ -165,9 +182,22 @@ class Engine:
         else:
             self.relations = self._read_relations()
             self.plane.continuous.load_relations(self.relations)
+        self._guard = self._guarded()
         self.options.monitor.started(
             {query.name: query.sink for query in self.plan.definitions},
             {stream.name: stream.source for stream in self.plan.streams},
+        )
+
+    def _guarded(self) -> Guard:
+        options = self.options
+        state = options.max_state
+        if state is None:
+            state = default_state(options.master if self.runtime == "spark" else None, self.partitions or 1)
+        return Guard(
+            Limits(state or None, options.max_memory or None),
+            self._meters,
+            options.monitor.warning,
+            has_checkpoint=options.checkpoint is not None,
         )
 
     def _read_relations(self) -> dict[str, Delta]:
@@ -214,7 +244,12 @@ class Engine:
         return entry
 
     def next_entry(self) -> Entry | None:
-        """Decide what the next batch reads; None: nothing at the moment."""
+        """Decide what the next batch reads; None: nothing at the moment.
+
+        Raises what went wrong with a batch meanwhile: nobody should wait for input to hear of it.
+        """
+        if self._completing is not None and self._completing.done():
+            self.settle()
         entry = self._feeder.next({name: state.newest for name, state in self.streams.items()})
         if entry is not None and self._feed_log is not None:
             self._feed_log.publish(entry.number, entry.to_json())
@@ -224,18 +259,20 @@ class Engine:
         """Run the chunks of one batch and see to it that the batch is completed."""
         if entry.number != self.taken + 1:
             raise InternalError(f"batch {entry.number} came after batch {self.taken}")
-        began = time.monotonic()
+        watch = Stopwatch()
         harvest = self._run_exactly(entry, run)
+        watch.lap("read")
         self.streams = advanced(self.streams, harvest.results, entry.ended)
         through = self.plane.clock.through(self.streams)
         if through is not None:
             self.through = through if self.through is None else max(self.through, through)
         self.cells.update(harvest.files)
         self.settle()
+        watch.lap("wait")
         if self._worker is None:
-            self._complete(entry, harvest, self.streams, began)
+            self._complete(entry, harvest, self.streams, watch)
         else:
-            self._completing = self._worker.submit(self._complete, entry, harvest, self.streams, began)
+            self._completing = self._worker.submit(self._complete, entry, harvest, self.streams, watch)
         self.taken = entry.number
         self._is_last_taken = entry.is_last
 
@@ -254,17 +291,25 @@ class Engine:
         entry: Entry,
         harvest: Harvest,
         streams: Mapping[str, StreamState],
-        began: float,
+        watch: Stopwatch,
     ) -> None:
         self.plane.absorb(harvest, streams)
         given: dict[str, pa.Table] = {}
         for name, tables in self.plane.answer(entry.number, harvest).items():
             given[name] = pa.concat_tables(tables)
-            self._sinks[name].write(given[name])
-            self._answered[name] += given[name].num_rows
+        watch.lap("answer")
+        for name, table in given.items():
+            self._sinks[name].write(table)
+            self._answered[name] += table.num_rows
         self._aside.write(harvest.results)
+        watch.lap("write")
         self._commit(entry, harvest)
-        self._report(entry, harvest.results, given, time.monotonic() - began)
+        watch.lap("commit")
+        report = self._report(entry, harvest.results, given, watch)
+        self.options.monitor.batch(report)
+        if self._guard is not None and not entry.is_last:
+            # After the commit: a run that must not go on has not lost the batch.
+            self._guard.check(report)
 
     def _run_exactly(self, entry: Entry, run: RunBatch) -> Harvest:
         """Run a batch, and once more what judged a late row wrongly."""
@@ -307,30 +352,42 @@ class Engine:
             )
         self.committed = entry.number
 
+    def check_feed(self) -> None:
+        """Raise CheckpointError if the feed has gone away: who reads it elsewhere would wait for ever."""
+        if self._feed_log is not None:
+            self._feed_log.check()
+
     def forget_entries(self, before: int) -> None:
         """Remove entries of the feed that neither a restart nor Spark can ask for any more."""
         if self._feed_log is not None:
             self._feed_log.forget(min(before, self.committed + 1))
 
     def _report(
-        self, entry: Entry, results: Sequence[ChunkResult], given: Mapping[str, pa.Table], seconds: float
-    ) -> None:
-        self.options.monitor.batch(
-            BatchReport(
-                entry.number,
-                sum(r.accepted + r.late.num_rows + r.rejected.num_rows for r in results),
-                seconds,
-                self.plane.complete_through,
-                self._feeder.progress(entry.positions),
-                {name: state.counts for name, state in self.plane.streams.items()},
-                given,
-                dict(self._answered),
-            )
+        self, entry: Entry, results: Sequence[ChunkResult], given: Mapping[str, pa.Table], watch: Stopwatch
+    ) -> BatchReport:
+        streams, answered = self.plane.streams, dict(self._answered)
+        newest = {name: state.newest for name, state in streams.items()}
+        now = time.time()
+        return BatchReport(
+            entry.number,
+            sum(r.accepted + r.late.num_rows + r.rejected.num_rows for r in results),
+            watch.total,
+            self.plane.complete_through,
+            self._feeder.progress(entry.positions),
+            {name: state.counts for name, state in streams.items()},
+            given,
+            answered,
+            Parts(**watch.laps),
+            newest,
+            {name: now - at / 1e6 for name, at in newest.items() if name in self._live and at is not None},
+            self.plane.state,
+            resident_bytes(),
+            lambda: self._meters.measure(answered),
         )
 
     def finish(self, *, interrupted: bool) -> Summary:
         self.settle()
-        self.close()
+        self._close()
         summary = Summary(
             self.committed + 1,
             time.monotonic() - self._started,
@@ -347,14 +404,21 @@ class Engine:
         return summary
 
     def close(self) -> None:
-        if self._worker is not None:
-            self._worker.shutdown()
-        for sink in self._sinks.values():
-            sink.close()
-        self._aside.close()
-        self.plane.continuous.close()
-        if self._checkpoint is not None:
-            self._checkpoint.close()
+        """Let go of everything, also after a failure, which is what the user should hear of."""
+        with suppress(SashError):
+            self._close()
+
+    def _close(self) -> None:
+        with ExitStack() as held:
+            # Whatever fails, the rest is closed, too; the lock of the checkpoint last of all.
+            if self._checkpoint is not None:
+                held.callback(self._checkpoint.close)
+            held.callback(self.plane.continuous.close)
+            held.callback(self._aside.close)
+            for sink in self._sinks.values():
+                held.callback(sink.close)
+            if self._worker is not None:
+                held.callback(self._worker.shutdown)
 
 
 def _chunk_rows(batch_rows: int, cores: int) -> int:

@@ -24,6 +24,7 @@ from sash.operators.dataflow import Tally
 from sash.operators.delta import Delta
 from sash.runtime.cell import Cell, StateFile, Work
 from sash.runtime.clock import Clock, StreamState, advanced
+from sash.runtime.files import told
 from sash.runtime.fragment import Fragment
 from sash.runtime.harvest import Harvest
 from sash.runtime.stage import ChunkExtent, ChunkResult, misjudged
@@ -54,7 +55,7 @@ class Message:
     def content(self) -> pa.Buffer:
         if not self.path:
             return pa.py_buffer(self.payload)
-        with pa.memory_map(self.path) as file:
+        with told(Path(self.path), "read"), pa.memory_map(self.path) as file:
             return file.read_buffer()
 
     def posted(self, mailbox: Path | None) -> Message:
@@ -62,7 +63,8 @@ class Message:
         if mailbox is None or len(self.payload) < _LARGE or self.path:
             return self
         path = mailbox / uuid.uuid4().hex
-        path.write_bytes(self.payload)
+        with told(path):
+            path.write_bytes(self.payload)
         return replace(self, payload=b"", path=str(path))
 
 
@@ -91,6 +93,11 @@ class Turn:
     streams: Mapping[str, StreamState]
     through: int | None
     ended: tuple[str, ...]
+
+
+def waiting_before(stage: int) -> int:
+    """What rows that wait before a stage are counted under, where operators have their numbers."""
+    return -stage
 
 
 def cell_name(stage: int, partition: int) -> str:
@@ -183,7 +190,7 @@ class Partition:
         self, stage: int, turn: Turn, messages: Sequence[Message], files: Sequence[StateFile]
     ) -> list[Message]:
         """Take part in a batch; `files` are the state before it. Asked again, it gives the same again."""
-        news = [pickle.loads(message.payload) for message in messages if message.link == NEWS]
+        news = [pickle.loads(message.content) for message in messages if message.link == NEWS]
         extents = [extent for each in news for extent in each.extents]
         newest = {name: state.newest for name, state in turn.streams.items()}
         if misjudged(extents, newest, turn.clock.slacks):
@@ -258,6 +265,7 @@ class Partition:
             for number, tally in zip(plan.numbers, flow.tallies(), strict=True)
             if number >= 0
         }
+        tallies[waiting_before(stage), self._partition] = cell.fragment.waiting
         flow.count_anew()
         news = News(first=begun, cell=cell.name, files=cell.files, tallies=tallies)
         yield Message(TOP, TOP, NEWS, 0, pickle.dumps(news, 5))
@@ -303,7 +311,7 @@ def gather(messages: Iterable[Message]) -> Harvest:
         if message.link != NEWS:
             rows.append((f"exchange {message.link}", message.rank, unpack_delta(message.content)))
             continue
-        news: News = pickle.loads(message.payload)
+        news: News = pickle.loads(message.content)
         if news.failure is not None:
             raise news.failure
         if news.result is not None:
