@@ -7,7 +7,8 @@ few of them: `sash --help` should not take a second.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricsOptions:
+    """Where the metrics of a run go; with a port, to whoever asks there."""
+
+    file: Path | None = None
+    prometheus: Path | None = None
+    port: int | None = None
+    host: str = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
 class RunOptions:
     """What the user chose for a run."""
 
@@ -31,6 +42,7 @@ class RunOptions:
     partitions: int | None = None
     aside: Path | None = None
     debug: bool = False
+    metrics: MetricsOptions = MetricsOptions()
 
 
 def bind(text: str) -> Program:
@@ -75,6 +87,28 @@ def run(
         monitor=monitor,
         stop=stop,
     )
+
+
+@contextmanager
+def watched(view: Monitor, options: MetricsOptions) -> Iterator[Monitor]:
+    """The view, and whatever else is to be told of the run."""
+    if options == MetricsOptions():
+        yield view
+        return
+    from sash.runtime.metrics import JsonLinesMetrics, PrometheusMetrics
+    from sash.runtime.metrics.server import served
+    from sash.runtime.report import Monitors
+
+    with ExitStack() as stack:
+        monitors = [view]
+        if options.file is not None:
+            monitors.append(JsonLinesMetrics(options.file, view.warning))
+        if options.prometheus is not None or options.port is not None:
+            page = None
+            if options.port is not None:
+                page = stack.enter_context(served(options.host, options.port))
+            monitors.append(PrometheusMetrics(view.warning, options.prometheus, page))
+        yield Monitors(*monitors)
 
 
 def explain(program: Program, form: str | None, query: str | None, run: Run | None = None) -> str:

@@ -38,6 +38,16 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60:,} h {minutes % 60:02} min"
 
 
+def size(count: int) -> str:
+    """`0 B`, `812 B`, `1.5 kB`, `130 MB`, `2.25 GB`: three digits are enough."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 999.5:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:,.3g} TB"
+
+
 def instant(micros: int, unit: int | None) -> str:
     """A moment of a stream: UTC, or where its time is an integer of `unit` microseconds, that integer."""
     if unit is not None:

@@ -3,7 +3,7 @@
     ╭─ sash · spark ──────────────────────────────────────────────────╮
     │ 4,998 rows/s   batch 27   0.21 s   clock 10:00:05   late 12  …  │
     │ ━━━━━━━━━━━━━━━━━━━━━━━━━━━━╺━━━━━━━━━━━━━━━━━━━━━━━ 62 %   21 s │
-    ╰─────────────────────────────────────────────────────────────────╯
+    ╰────────────────────────── lag 2.00 s · state 51,204 rows, 8 MB ─╯
     ╭─ heavy → jsonl:heavy.jsonl ─────╮╭─ protocols → jsonl:… ────────╮
     │ src                       bytes ││ proto                packets │
 
@@ -63,6 +63,7 @@ class LiveView:
         self._answers: dict[str, Answer] = {}
         self._answered: dict[str, int] = {}
         self._is_stopping = False
+        self._warnings: tuple[str, ...] = ()
         self._summary: Summary | None = None
         self._most_rows: dict[str, int] = {}
         self._spinner = Spinner("dots", style="cyan")
@@ -81,6 +82,8 @@ class LiveView:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._live.stop()
+        for text in self._warnings:
+            self._console.print(Text(f"warning: {text}", style="yellow"))
         if self._summary is not None:
             self._console.print(summary_table(self._summary, self._tally, self._hints.unit))
 
@@ -99,6 +102,9 @@ class LiveView:
             answered[name] = answered.get(name, 0) + table.num_rows
         answered.update(report.answered)
         self._answers, self._answered = answers, answered
+
+    def warning(self, text: str) -> None:
+        self._warnings = (*self._warnings, text)
 
     def finished(self, summary: Summary) -> None:
         self._summary = summary
@@ -129,10 +135,15 @@ class LiveView:
             figures: RenderableType = self._figures()
         else:
             figures = self._figure_line()
+        parts = [figures, self._progress()]
+        if self._warnings:
+            parts.append(Text(f"warning: {self._warnings[-1]}", style="yellow"))
         return Panel(
-            Group(figures, self._progress()),
+            Group(*parts),
             title=title,
             title_align="left",
+            subtitle=self._held(),
+            subtitle_align="right",
             border_style=style,
             box=box.ROUNDED,
         )
@@ -153,6 +164,17 @@ class LiveView:
             (show.count(counts.late), "late", "bold yellow" if counts.late else "bold"),
             (show.count(counts.rejected), "rejected", "bold red" if counts.rejected else "bold"),
         ]
+
+    def _held(self) -> Text | None:
+        """How far the clock is behind the rows, and what is held for them."""
+        report = self._tally.last
+        parts = []
+        if report is not None and report.lag is not None:
+            parts.append(f"lag {show.duration(report.lag)}")
+        if report is not None and report.state:
+            held = report.held
+            parts.append(f"state {show.counted(held.rows, 'row')}, {show.size(held.bytes)}")
+        return Text(" · ".join(parts), style="dim") if parts else None
 
     def _figures(self) -> Table:
         grid = Table.grid(expand=True, padding=(0, 1))

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from sash.cli import calls, demo, described
 from sash.cli.attended import attend
-from sash.cli.calls import RunOptions
+from sash.cli.calls import MetricsOptions, RunOptions
 from sash.cli.failures import guarded
 from sash.cli.program_text import read_program
 
@@ -66,6 +66,23 @@ MasterOption = Annotated[
     str, typer.Option(metavar="M", help="The Spark master: local[*], local[2], spark://host:7077.")
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+MetricsOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Append a JSON object a batch: rows, times, lag, state by operator."),
+]
+PrometheusOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Replace this file after every batch, in the format of Prometheus."),
+]
+MetricsPortOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT", min=1, max=65535, help="Serve the same at http://127.0.0.1:PORT/metrics meanwhile."
+    ),
+]
+MetricsHostOption = Annotated[
+    str, typer.Option(metavar="HOST", help="The address for --metrics-port; 0.0.0.0 for all.")
+]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show the full trace of a failure.")]
 
 
@@ -109,6 +126,10 @@ def run(
     aside: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the files of late and rejected rows go.")
     ] = None,
+    metrics: MetricsOption = None,
+    prometheus: PrometheusOption = None,
+    metrics_port: MetricsPortOption = None,
+    metrics_host: MetricsHostOption = "127.0.0.1",
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -118,12 +139,9 @@ def run(
     """
     with guarded(debug=debug):
         text, base_dir = read_program(file)
-        _run(
-            text,
-            base_dir,
-            RunOptions(runtime, master, checkpoint, batch_rows, partitions, aside, debug),
-            quiet=quiet,
-        )
+        told = MetricsOptions(metrics, prometheus, metrics_port, metrics_host)
+        options = RunOptions(runtime, master, checkpoint, batch_rows, partitions, aside, debug, told)
+        _run(text, base_dir, options, quiet=quiet)
 
 
 @app.command(epilog="Example:  [bold]sash check traffic.cql[/]")
@@ -183,6 +201,10 @@ def run_demo(
             metavar="DIR", help="Keep the program and the results here; else nothing is left behind."
         ),
     ] = None,
+    metrics: MetricsOption = None,
+    prometheus: PrometheusOption = None,
+    metrics_port: MetricsPortOption = None,
+    metrics_host: MetricsHostOption = "127.0.0.1",
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -192,7 +214,9 @@ def run_demo(
         (folder / demo.PROGRAM_NAME).write_text(text, encoding="utf-8")
         if not quiet:
             _introduce_demo(text, demo.by_hand(keep, seconds, rate))
-        _run(text, folder, RunOptions(runtime, master, aside=folder / "aside", debug=debug), quiet=quiet)
+        told = MetricsOptions(metrics, prometheus, metrics_port, metrics_host)
+        options = RunOptions(runtime, master, aside=folder / "aside", debug=debug, metrics=told)
+        _run(text, folder, options, quiet=quiet)
 
 
 @experiment_app.command("list", epilog="Example:  [bold]sash experiment list[/]")
@@ -250,8 +274,8 @@ def _run(text: str, base_dir: Path, options: RunOptions, *, quiet: bool) -> None
     )
     for line in described.shown(program):
         typer.echo(line)
-    with view:
-        summary = attend(lambda stop: calls.run(program, base_dir, options, view, stop), view)
+    with calls.watched(view, options.metrics) as monitor, view:
+        summary = attend(lambda stop: calls.run(program, base_dir, options, monitor, stop), view)
     calls.print_answers(program, summary)
 
 

@@ -54,6 +54,9 @@ class PlainView:
             self._printed = moment
             self._write(batch_line(self._tally, report, self._hints.unit))
 
+    def warning(self, text: str) -> None:
+        self._write(f"warning: {text}")
+
     def finished(self, summary: Summary) -> None:
         for line in summary_lines(summary, self._tally, self._hints.unit):
             self._write(line)
@@ -81,6 +84,10 @@ def batch_line(tally: Tally, report: BatchReport, unit: int | None) -> str:
     ]
     if report.clock is not None:
         parts.append(f"clock {show.clock(report.clock, unit)}")
+    if report.lag is not None:
+        parts.append(f"lag {show.duration(report.lag)}")
+    if report.state:
+        parts.append(f"state {show.size(report.held.bytes)}")
     parts += [f"late {show.count(counts.late)}", f"rejected {show.count(counts.rejected)}"]
     if report.progress is not None:
         parts.append(show.percent(report.progress))

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from sash.experiments.result import Claim, Note, Result, silent
 from sash.lang import bind_program
-from sash.runtime.report import BatchReport, Summary
+from sash.runtime.report import BatchReport, Silent
 from sash.runtime.run import run_program
 from sash.runtime.sources import open_source, read
 from sash.runtime.spark.scan import noop_scan
@@ -158,23 +158,17 @@ def _write_packets(directory: Path, sizes: _Scale) -> None:
 
 
 @dataclass
-class _Timed:
+class _Timed(Silent):
     """Watches a run: when its batches ended, how many rows they had, how large the driver was."""
 
     ends: list[float] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     memory: list[int] = field(default_factory=list)
 
-    def started(self, queries: Mapping[str, str], streams: Mapping[str, str]) -> None:
-        pass
-
     def batch(self, report: BatchReport) -> None:
         self.ends.append(time.perf_counter())
         self.rows.append(report.rows)
         self.memory.append(_resident_bytes())
-
-    def finished(self, summary: Summary) -> None:
-        pass
 
     @property
     def throughput(self) -> float:

@@ -60,6 +60,10 @@ class Answers(Operator):
     def state_rows(self) -> int:
         return len(self._waiting)
 
+    @property
+    def state_bytes(self) -> int:
+        return self._waiting.nbytes
+
 
 class ChangeLog(Answers):
     """A view, Istream or Dstream: what enters and leaves at each instant, or one of both."""
@@ -162,7 +166,7 @@ class Relations(Answers):
 
     @property
     def state_bytes(self) -> int:
-        return self._bag.nbytes
+        return super().state_bytes + self._bag.nbytes
 
 
 def by_instant(ts: Ints) -> Iterator[tuple[int, slice]]:

@@ -47,6 +47,10 @@ class Resample(Operator):
     def state_rows(self) -> int:
         return len(self._waiting)
 
+    @property
+    def state_bytes(self) -> int:
+        return self._waiting.nbytes
+
 
 def waiting_table(delta: Delta) -> pa.Table:
     """A delta as a state."""

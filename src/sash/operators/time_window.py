@@ -68,3 +68,7 @@ class TimeWindow(Operator):
     @property
     def state_rows(self) -> int:
         return len(self._waiting)
+
+    @property
+    def state_bytes(self) -> int:
+        return self._waiting.nbytes

@@ -16,12 +16,13 @@ from sash.lang.algebra import Node, OutputKind
 from sash.operators.answers import Once
 from sash.operators.build import build
 from sash.operators.cut import Cut, cut
-from sash.operators.dataflow import Dataflow, Tally
+from sash.operators.dataflow import Dataflow, Place, Tally
 from sash.operators.delta import ALWAYS, ARROW_TYPES, NEVER, Delta
 from sash.plan.explain.tree import Measured
 from sash.plan.run_plan import ContinuousQuery, RunPlan
 from sash.runtime.cell import Cell, StateFile, Work
 from sash.runtime.fragment import Fragment
+from sash.runtime.report import DRIVER, Held
 
 NAME = "answers"
 _CHANGE_LOGS = (OutputKind.VIEW, OutputKind.WSTREAM)
@@ -60,6 +61,12 @@ class ContinuousPlane:
         self.cut: Cut | None = cut(self._whole) if is_cut else None
         self.flow: Dataflow = self._whole if self.cut is None else self.cut.top
         self._cell = Cell(NAME, Fragment(self.flow), directory, durable=durable)
+        # Nobody counts the rows that tasks read; for each source, somebody who gets them all and no others.
+        self._readers = {
+            vertex.inputs[0]: number
+            for number, vertex in enumerate(self._whole.vertices)
+            if len(vertex.inputs) == 1 and self._whole.vertices[vertex.inputs[0]].operator is None
+        }
         # What operators elsewhere did, by (operator, partition).
         self._tallies: dict[tuple[int, int], Tally] = {}
 
@@ -128,26 +135,50 @@ class ContinuousPlane:
             self._tallies[place] = self._tallies.get(place, Tally()).after(tally)
 
     @property
-    def _totals(self) -> dict[int, Tally]:
+    def state(self) -> dict[int, Held]:
+        """What each partition holds, with the rows that wait there for the clock."""
+        waiting = self._cell.fragment.waiting
+        held = {
+            DRIVER: Held(
+                self.flow.state_rows + waiting.state_rows, self.flow.state_bytes + waiting.state_bytes
+            )
+        }
+        for (_, partition), tally in self._tallies.items():
+            here = held.get(partition, Held())
+            held[partition] = here + Held(tally.state_rows, tally.state_bytes)
+        return held
+
+    def tallies(self) -> dict[tuple[int, int], Tally]:
+        """What each operator did so far and holds, by (operator, partition)."""
+        numbers = range(len(self.flow.vertices)) if self.cut is None else self.cut.top_numbers
+        here = zip(numbers, self.flow.tallies(), strict=True)
+        return {**self._tallies, **{(number, DRIVER): tally for number, tally in here if number >= 0}}
+
+    @property
+    def places(self) -> Mapping[str, Mapping[Node, Place]]:
+        """Which operators the nodes of each query's plan are, by number."""
+        return self._whole.places
+
+    def totals(self) -> dict[int, Tally]:
         """What each operator did so far."""
-        if self.cut is None:
-            return dict(enumerate(self.flow.tallies()))
         totals: dict[int, Tally] = {}
-        here = zip(self.cut.top_numbers, self.flow.tallies(), strict=True)
-        there = ((number, tally) for (number, _), tally in self._tallies.items())
-        for number, tally in (*here, *there):
+        for (number, _), tally in self.tallies().items():
             if number >= 0:
                 totals[number] = totals.get(number, Tally()) + tally
+        if self.cut is not None:
+            for source, reader in self._readers.items():
+                totals[source] = Tally(rows_out=totals.get(reader, Tally()).rows_in)
         return totals
 
-    def measured(self, query: str) -> dict[Node, Measured]:
-        """What came of the nodes of a query's plan so far."""
-        return self._whole.measured(query, self._totals)
+    def measured(self) -> dict[str, dict[Node, Measured]]:
+        """What came of the nodes of each query's plan so far."""
+        totals = self.totals()
+        return {query: self._whole.measured(query, totals) for query in self._queries}
 
     @property
     def state_rows(self) -> int:
-        return sum(tally.state_rows for tally in self._totals.values())
+        return sum(tally.state_rows for tally in self.totals().values())
 
     @property
     def state_bytes(self) -> int:
-        return sum(tally.state_bytes for tally in self._totals.values())
+        return sum(tally.state_bytes for tally in self.totals().values())

@@ -31,12 +31,15 @@ from sash.runtime.continuous import ContinuousPlane, continuous_schema, relation
 from sash.runtime.feed import Entry, Feeder
 from sash.runtime.feedlog import FeedLog
 from sash.runtime.harvest import Harvest, scanned
+from sash.runtime.memory import resident_bytes
+from sash.runtime.meters import Meters
 from sash.runtime.partitions import Turn
 from sash.runtime.plane import QueryPlane
-from sash.runtime.report import BatchReport, Monitor, Silent, Summary
+from sash.runtime.report import BatchReport, Monitor, Parts, Silent, Summary
 from sash.runtime.sinks import Sink, open_sink
 from sash.runtime.sources import Chunk, Source, open_source, read_whole
 from sash.runtime.stage import ChunkResult, misjudged
+from sash.runtime.stopwatch import Stopwatch
 from sash.synopses.refresh import answer_schema
 
 DEFAULT_BATCH_ROWS = 2_000_000
@@ -94,6 +97,13 @@ class Engine:
         if options.aside is not None or options.checkpoint is None:
             self._aside.check()
         self._answered = {query.name: 0 for query in plan.definitions}
+        self._meters = Meters(self.plane)
+        # Streams that say how late they are: their rows are as old as their timestamps.
+        self._live = {
+            stream.name
+            for stream in plan.streams
+            if not stream.has_integer_time and not self._sources[stream.name].bounded
+        }
         self._started = time.monotonic()
         self._manifest: Manifest | None = None
         self._feed_log: FeedLog | None = None
@@ -224,18 +234,20 @@ class Engine:
         """Run the chunks of one batch and see to it that the batch is completed."""
         if entry.number != self.taken + 1:
             raise InternalError(f"batch {entry.number} came after batch {self.taken}")
-        began = time.monotonic()
+        watch = Stopwatch()
         harvest = self._run_exactly(entry, run)
+        watch.lap("read")
         self.streams = advanced(self.streams, harvest.results, entry.ended)
         through = self.plane.clock.through(self.streams)
         if through is not None:
             self.through = through if self.through is None else max(self.through, through)
         self.cells.update(harvest.files)
         self.settle()
+        watch.lap("wait")
         if self._worker is None:
-            self._complete(entry, harvest, self.streams, began)
+            self._complete(entry, harvest, self.streams, watch)
         else:
-            self._completing = self._worker.submit(self._complete, entry, harvest, self.streams, began)
+            self._completing = self._worker.submit(self._complete, entry, harvest, self.streams, watch)
         self.taken = entry.number
         self._is_last_taken = entry.is_last
 
@@ -254,17 +266,21 @@ class Engine:
         entry: Entry,
         harvest: Harvest,
         streams: Mapping[str, StreamState],
-        began: float,
+        watch: Stopwatch,
     ) -> None:
         self.plane.absorb(harvest, streams)
         given: dict[str, pa.Table] = {}
         for name, tables in self.plane.answer(entry.number, harvest).items():
             given[name] = pa.concat_tables(tables)
-            self._sinks[name].write(given[name])
-            self._answered[name] += given[name].num_rows
+        watch.lap("answer")
+        for name, table in given.items():
+            self._sinks[name].write(table)
+            self._answered[name] += table.num_rows
         self._aside.write(harvest.results)
+        watch.lap("write")
         self._commit(entry, harvest)
-        self._report(entry, harvest.results, given, time.monotonic() - began)
+        watch.lap("commit")
+        self.options.monitor.batch(self._report(entry, harvest.results, given, watch))
 
     def _run_exactly(self, entry: Entry, run: RunBatch) -> Harvest:
         """Run a batch, and once more what judged a late row wrongly."""
@@ -313,19 +329,26 @@ class Engine:
             self._feed_log.forget(min(before, self.committed + 1))
 
     def _report(
-        self, entry: Entry, results: Sequence[ChunkResult], given: Mapping[str, pa.Table], seconds: float
-    ) -> None:
-        self.options.monitor.batch(
-            BatchReport(
-                entry.number,
-                sum(r.accepted + r.late.num_rows + r.rejected.num_rows for r in results),
-                seconds,
-                self.plane.complete_through,
-                self._feeder.progress(entry.positions),
-                {name: state.counts for name, state in self.plane.streams.items()},
-                given,
-                dict(self._answered),
-            )
+        self, entry: Entry, results: Sequence[ChunkResult], given: Mapping[str, pa.Table], watch: Stopwatch
+    ) -> BatchReport:
+        streams, answered = self.plane.streams, dict(self._answered)
+        newest = {name: state.newest for name, state in streams.items()}
+        now = time.time()
+        return BatchReport(
+            entry.number,
+            sum(r.accepted + r.late.num_rows + r.rejected.num_rows for r in results),
+            watch.total,
+            self.plane.complete_through,
+            self._feeder.progress(entry.positions),
+            {name: state.counts for name, state in streams.items()},
+            given,
+            answered,
+            Parts(**watch.laps),
+            newest,
+            {name: now - at / 1e6 for name, at in newest.items() if name in self._live and at is not None},
+            self.plane.state,
+            resident_bytes(),
+            lambda: self._meters.measure(answered),
         )
 
     def finish(self, *, interrupted: bool) -> Summary:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from sash.operators.dataflow import Dataflow
+from sash.operators.dataflow import Dataflow, Tally
 from sash.operators.delta import ALWAYS, Delta, Ints, concat
 from sash.operators.operator import Moment, State, part, prefixed
 from sash.operators.resample import waiting_delta, waiting_table
@@ -66,10 +66,15 @@ class Fragment:
             self._waiting[name] = [waiting_delta(table)]
 
     @property
+    def waiting(self) -> Tally:
+        """What waits for the clock."""
+        deltas = [delta for deltas in self._waiting.values() for delta in deltas]
+        return Tally(state_rows=sum(map(len, deltas)), state_bytes=sum(delta.nbytes for delta in deltas))
+
+    @property
     def state_bytes(self) -> int:
         """What operators hold, and what waits for them."""
-        waiting = sum(delta.nbytes for deltas in self._waiting.values() for delta in deltas)
-        return self.flow.state_bytes + waiting
+        return self.flow.state_bytes + self.waiting.state_bytes
 
 
 def _slices(instants: Sequence[Ints], through: int) -> Iterator[int]:

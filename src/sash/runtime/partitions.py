@@ -93,6 +93,11 @@ class Turn:
     ended: tuple[str, ...]
 
 
+def waiting_before(stage: int) -> int:
+    """What rows that wait before a stage are counted under, where operators have their numbers."""
+    return -stage
+
+
 def cell_name(stage: int, partition: int) -> str:
     return f"{stage}.{partition}"
 
@@ -258,6 +263,7 @@ class Partition:
             for number, tally in zip(plan.numbers, flow.tallies(), strict=True)
             if number >= 0
         }
+        tallies[waiting_before(stage), self._partition] = cell.fragment.waiting
         flow.count_anew()
         news = News(first=begun, cell=cell.name, files=cell.files, tallies=tallies)
         yield Message(TOP, TOP, NEWS, 0, pickle.dumps(news, 5))

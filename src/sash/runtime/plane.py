@@ -23,6 +23,7 @@ from sash.plan.run_plan import RunPlan
 from sash.runtime.clock import Clock, StreamState
 from sash.runtime.continuous import ContinuousPlane
 from sash.runtime.harvest import Harvest
+from sash.runtime.report import DRIVER, Held
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.refresh import Refresher
 
@@ -87,7 +88,7 @@ class QueryPlane:
 
     def measured(self, answered: Mapping[str, int]) -> dict[str, dict[Node, Measured]]:
         """What came of the operators of each query's plan."""
-        found = {query.name: self.continuous.measured(query.name) for query in self.plan.continuous}
+        found = self.continuous.measured()
         groups = {group.name: group for group in self._groups}
         for query in self.plan.queries:
             plan = query.definition.plan
@@ -97,8 +98,8 @@ class QueryPlane:
                 if isinstance(node, Stream):
                     found[query.name][node] = Measured(self.streams[node.name].counts.accepted)
                 elif isinstance(node, Window):
-                    state = Measured(self.streams[query.select.stream].counts.accepted, 0, synopsis.live_rows)
-                    found[query.name][node] = state
+                    rows = self.streams[query.select.stream].counts.accepted
+                    found[query.name][node] = Measured(rows, 0, synopsis.live_rows, synopsis.nbytes)
         return found
 
     def rates(self) -> dict[str, float]:
@@ -108,6 +109,17 @@ class QueryPlane:
             if state.first is not None and state.newest is not None and state.newest > state.first:
                 rates[name] = state.counts.accepted / ((state.newest - state.first) / 1_000_000)
         return rates
+
+    @property
+    def state(self) -> dict[int, Held]:
+        """What each partition holds; synopses are with the driver."""
+        held = self.continuous.state
+        return {**held, DRIVER: sum(self.synopses.values(), held[DRIVER])}
+
+    @property
+    def synopses(self) -> dict[str, Held]:
+        """What each synopsis holds."""
+        return {name: Held(each.live_rows, each.nbytes) for name, each in self._synopses.items()}
 
     @property
     def live_rows(self) -> int:

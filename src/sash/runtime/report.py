@@ -6,7 +6,7 @@ are microseconds, all durations seconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -38,9 +38,71 @@ class StreamCounts:
         )
 
 
+DRIVER = -1
+"""The partition that is none: the state in the process that answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """State: rows, and the memory that its arrays take."""
+
+    rows: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Held) -> Held:
+        return Held(self.rows + other.rows, self.bytes + other.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Where the seconds of a batch went.
+
+    `read`: chunks and, where operators run in tasks, those; on Spark the whole job. `wait`: for the batch
+    before, if its answers were still being written. `answer`: synopses and operators of the driver. `write`:
+    rows to sinks and side files. `commit`: making all of it durable.
+    """
+
+    read: float = 0.0
+    wait: float = 0.0
+    answer: float = 0.0
+    write: float = 0.0
+    commit: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTally:
+    """What an operator of a query did since the start of the process, and what it holds now.
+
+    `number` is its place in the plan, 0 on top; `operator` its line there. `rows_out` counts `negative`
+    tuples, too. An operator that queries share is told for each of them.
+    """
+
+    query: str
+    number: int
+    operator: str
+    rows_in: int = 0
+    rows_out: int = 0
+    negative: int = 0
+    held: Held = Held()
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What operators did. `queries`: the state behind each query; what several share counts for each."""
+
+    operators: tuple[OperatorTally, ...] = ()
+    queries: Mapping[str, Held] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """One micro-batch. `answers` holds, per query, the rows that this batch gave to its sink."""
+    """One micro-batch. `answers` holds, per query, the rows that this batch gave to its sink.
+
+    `newest` is the greatest timestamp of each stream, `behind` how many seconds those of live sources are
+    behind the clock on the wall. `state` is what each partition holds, `memory` what the driver's process
+    takes. `measure` tells the operators apart: it may be called while the monitor is told of the batch, not
+    later, and costs something with hundreds of queries.
+    """
 
     number: int
     rows: int
@@ -50,6 +112,25 @@ class BatchReport:
     streams: Mapping[str, StreamCounts]
     answers: Mapping[str, pa.Table] = field(default_factory=dict)
     answered: Mapping[str, int] = field(default_factory=dict)
+    parts: Parts = Parts()
+    newest: Mapping[str, int | None] = field(default_factory=dict)
+    behind: Mapping[str, float] = field(default_factory=dict)
+    state: Mapping[int, Held] = field(default_factory=dict)
+    memory: int | None = None
+    measure: Callable[[], Measures] = field(default=Measures, compare=False, repr=False)
+
+    @property
+    def lag(self) -> float | None:
+        """Seconds of event time by which the clock is behind the newest row; None before there is a clock."""
+        newest = max((instant for instant in self.newest.values() if instant is not None), default=None)
+        if newest is None or self.clock is None:
+            return None
+        return max(0, newest - self.clock) / 1_000_000
+
+    @property
+    def held(self) -> Held:
+        """All state together."""
+        return sum(self.state.values(), Held())
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +162,9 @@ class Monitor(Protocol):
 
     def batch(self, report: BatchReport) -> None: ...
 
+    def warning(self, text: str) -> None:
+        """Something that the run survives and that somebody should know."""
+
     def finished(self, summary: Summary) -> None: ...
 
 
@@ -93,5 +177,31 @@ class Silent:
     def batch(self, report: BatchReport) -> None:
         pass
 
+    def warning(self, text: str) -> None:
+        pass
+
     def finished(self, summary: Summary) -> None:
         pass
+
+
+class Monitors:
+    """Tells several what it is told, in their order."""
+
+    def __init__(self, *monitors: Monitor) -> None:
+        self._monitors = monitors
+
+    def started(self, queries: Mapping[str, str], streams: Mapping[str, str]) -> None:
+        for monitor in self._monitors:
+            monitor.started(queries, streams)
+
+    def batch(self, report: BatchReport) -> None:
+        for monitor in self._monitors:
+            monitor.batch(report)
+
+    def warning(self, text: str) -> None:
+        for monitor in self._monitors:
+            monitor.warning(text)
+
+    def finished(self, summary: Summary) -> None:
+        for monitor in self._monitors:
+            monitor.finished(summary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping
 
@@ -11,6 +12,7 @@ from sash.session.kept import Kept
 
 # Seconds. Readers say when they are done; the end of a thread that was one is noticed this way only.
 _LOOK_AGAIN = 0.5
+_LOG = logging.getLogger("sash")
 
 
 class Delivery:
@@ -48,6 +50,9 @@ class Delivery:
         with self._room.changed:
             while not self._stop.is_set() and any(inbox.holds_up for inbox in self._inboxes.values()):
                 self._room.changed.wait(_LOOK_AGAIN)
+
+    def warning(self, text: str) -> None:
+        _LOG.warning("%s", text)
 
     def finished(self, summary: Summary) -> None:
         self._begin(summary.batches)

@@ -63,6 +63,11 @@ class GroupTable:
             known[slots[new]] = given[new]
         self.size = size
 
+    @property
+    def nbytes(self) -> int:
+        values = sum(int(column.values.nbytes) for column in (*self._columns, *self._pairs))
+        return values + sum(codes.nbytes for codes in self._codes)
+
     def keys_of(self, slots: Int64Array) -> list[pa.Array]:
         """The key columns of the given slots."""
         return [

@@ -40,6 +40,11 @@ class PaneLog:
     def end(self) -> int:
         return self.base + self._size
 
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.heads, self.slots, self.panes, self.previous, self.ints, self.floats)
+        return sum(array.nbytes for array in arrays)
+
     def reserve_slots(self, slots: int) -> None:
         if slots > len(self.heads):
             heads = np.full(max(slots, 2 * len(self.heads)), -1, dtype=np.int64)

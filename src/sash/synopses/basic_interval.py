@@ -68,6 +68,10 @@ class Sliding:
             self._newest = np.concatenate([self._newest, np.zeros_like(ints)])
             self._stale = np.zeros(len(self.ints), dtype=np.bool_)
 
+    @property
+    def nbytes(self) -> int:
+        return self.ints.nbytes + self.floats.nbytes + self._newest.nbytes + self._stale.nbytes
+
     def renumber(self, slots: Int64Array) -> None:
         """Slot slots[i] is now slot i; the others are gone."""
         # Groups that have only rows in open panes may be newer than the room made for them.
@@ -250,6 +254,15 @@ class BasicIntervalSynopsis:
     def live_rows(self) -> int:
         return self.log.end - self.log.base + len(self._sealed.panes) + sum(len(r.panes) for r in self._open)
 
+    @property
+    def nbytes(self) -> int:
+        """Memory that its arrays take, with the totals of windows and of those who answer from them."""
+        words = sum(int(words.values.nbytes) for words in self.words.values())
+        totals = sum(dependent.totals().nbytes for dependent in self.dependents)
+        waiting = sum(rows.nbytes for rows in (self._sealed, *self._open))
+        windows = sum(window.nbytes for window in self.windows.values())
+        return self.log.nbytes + self.groups.nbytes + words + totals + waiting + windows
+
 
 class _Rows:
     """Measures per (pane, slot), as parallel arrays."""
@@ -258,6 +271,10 @@ class _Rows:
 
     def __init__(self, slots: Int64Array, panes: Int64Array, ints: Int64Array, floats: Float64Array) -> None:
         self.slots, self.panes, self.ints, self.floats = slots, panes, ints, floats
+
+    @property
+    def nbytes(self) -> int:
+        return self.slots.nbytes + self.panes.nbytes + self.ints.nbytes + self.floats.nbytes
 
     @staticmethod
     def none(layout: Layout) -> _Rows:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sash.lang import Program
-from sash.runtime.report import BatchReport, Summary
+from sash.runtime.report import BatchReport, Silent, Summary
 from sash.runtime.run import run_program
 from sash.testing.answers import read_answers, received, schema_of_answers
 from sash.testing.cases import Case
 from sash.testing.rows import Answers
 
 
-class StopAfter:
+class StopAfter(Silent):
     """A monitor that stops the run after so many batches and keeps what it was told."""
 
     def __init__(self, batches: int | None = None) -> None:
@@ -25,9 +25,6 @@ class StopAfter:
         self.reports: list[BatchReport] = []
         self.summary: Summary | None = None
         self._batches = batches
-
-    def started(self, queries: Mapping[str, str], streams: Mapping[str, str]) -> None:
-        """Nothing to do before the first batch."""
 
     def batch(self, report: BatchReport) -> None:
         self.reports.append(report)

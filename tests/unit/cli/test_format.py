@@ -78,3 +78,11 @@ def test_the_clock_of_a_run_is_shown_to_the_tenth_of_a_second():
     assert show.clock(1_790_000_000_987_654, None) == "2026-09-21 14:13:20.9 UTC"
     assert show.clock(-1, None) == "1969-12-31 23:59:59.9 UTC"
     assert show.clock(1_234_567, 1) == "1234567"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (812, "812 B"), (1_500, "1.5 kB"), (999_600, "1 MB"), (2_250_000_000, "2.25 GB")],
+)
+def test_sizes_have_three_digits(count, text):
+    assert show.size(count) == text

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from sash.cli.live import LiveView, share_out
 from sash.cli.tally import Hints
-from sash.runtime.report import BatchReport, StreamCounts, Summary
+from sash.runtime.report import BatchReport, Held, StreamCounts, Summary
 
 T0 = 1_790_000_000_000_000  # 2026-09-21 14:13:20 UTC
 QUERIES = {name: f"jsonl:{name}.jsonl" for name in ("heavy", "protocols", "lengths", "hosts", "total")}
@@ -65,6 +65,24 @@ def test_the_header_shows_speed_batch_clock_and_what_was_set_aside():
         assert figure in text
     for label in ("rows/s", "batch time", "event clock", "late", "rejected"):
         assert label in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_frame_of_the_header_has_lag_and_state(width):
+    stage = Stage(width, 40)
+    stage.view.started(QUERIES, {})
+    newest, state = {"packets": T0 + 2_500_000}, {-1: Held(4, 1_000), 0: Held(51_200, 8_000_000)}
+    stage.view.batch(BatchReport(1, 5, 0.2, T0, 0.5, {}, newest=newest, state=state))
+    assert "lag 2.50 s · state 51,204 rows, 8 MB ─╯" in stage.text()
+
+
+def test_a_warning_stays_in_the_frame_and_after_it():
+    stage = Stage(100, 40)
+    with stage.view as view:
+        view.started(QUERIES, {})
+        view.warning("the disk of the metrics is full")
+        assert "warning: the disk of the metrics is full" in stage.text()
+    assert "warning: the disk of the metrics is full" in stage.console.export_text()
 
 
 def test_an_integer_clock_is_shown_as_the_integer():

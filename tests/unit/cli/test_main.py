@@ -65,6 +65,21 @@ class TestRun:
         assert fakes.texts == ["CREATE …"]
         assert run["base_dir"] == tmp_path
 
+    def test_metrics_go_where_the_options_say(self, runner, fakes, file, tmp_path):
+        fakes.work = report_and_finish
+        lines, page = tmp_path / "m.jsonl", tmp_path / "m.prom"
+        result = runner.invoke(app, ["run", str(file), "--metrics", str(lines), "--prometheus", str(page)])
+        assert result.exit_code == 0, result.output
+        assert '"rows": 1000' in lines.read_text()
+        assert "sash_batches_total 1\n" in page.read_text()
+        assert "finished: 1 batch" in result.stdout
+
+    def test_metrics_that_cannot_be_written_are_refused_before_the_run(self, runner, fakes, file, tmp_path):
+        result = runner.invoke(app, ["run", str(file), "--metrics", str(tmp_path)])
+        assert result.exit_code == 2
+        assert "cannot write metrics" in result.stderr
+        assert fakes.runs == []
+
     def test_spark_is_the_default(self, runner, fakes, file):
         runner.invoke(app, ["run", str(file)])
         assert fakes.runs[0]["options"] == calls.RunOptions("spark", "local[*]", None, None, None)

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 from sash.cli.plain import PlainView
 from sash.cli.tally import Hints
-from sash.runtime.report import BatchReport, StreamCounts, Summary
+from sash.runtime.report import BatchReport, Held, StreamCounts, Summary
 
 T0 = 1_790_000_000_000_000
 
@@ -41,6 +42,20 @@ def test_a_line_has_rows_speed_clock_and_counts():
     assert log.lines[-1] == (
         "batch 1, 1,000 rows, 5,000 rows/s, 0.20 s, clock 2026-09-21 14:13:20 UTC, late 12, rejected 3, 50 %"
     )
+
+
+def test_a_line_has_lag_and_state_where_they_are_known():
+    log = Log()
+    log.time = 0.5
+    known = replace(report(1), newest={"s": T0 + 2_500_000, "r": None}, state={-1: Held(9, 1_234_567)})
+    log.view.batch(known)
+    assert ", clock 2026-09-21 14:13:20 UTC, lag 2.50 s, state 1.23 MB, late 12," in log.lines[-1]
+
+
+def test_a_warning_is_a_line():
+    log = Log()
+    log.view.warning("nearly full")
+    assert log.lines[-1] == "warning: nearly full"
 
 
 def test_unbounded_input_has_no_share():

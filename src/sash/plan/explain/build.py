@@ -77,7 +77,7 @@ def duration(micros: int) -> str:
 def _step(node: Exec) -> Step:
     estimate = node.estimate
     return Step(
-        type(node).__name__.removesuffix("Exec"),
+        _name(node.logical),
         _detail(node.logical),
         node.pattern.name,
         estimate.rate_out,
@@ -119,6 +119,15 @@ def bound(node: Node) -> str:
         each = " of each partition" if any(spec.partition for spec in rows) else ""
         parts.append(f"the newest {count} rows{each}")
     return " or ".join(parts)
+
+
+def operator_text(node: Node) -> str:
+    """An operator as its line of the plan begins."""
+    return f"{_name(node)} {_detail(node)}".rstrip()
+
+
+def _name(node: Node) -> str:
+    return _NAMES.get(type(node), type(node).__name__)
 
 
 def _detail(node: Node) -> str:
@@ -233,6 +242,14 @@ def shown(scalar: Scalar) -> str:
     return scalar.text or scalar.sql
 
 
+# What is not called as its node is: everything that reads, and what counts multiplicities.
+_NAMES: dict[type[Node], str] = {
+    algebra.Stream: "Scan",
+    algebra.Relation: "Scan",
+    algebra.Archive: "Scan",
+    algebra.Except: "Multiplicity",
+    algebra.Intersect: "Multiplicity",
+}
 _DETAILS: dict[type[Node], Callable[[Node], str]] = {
     algebra.Stream: _scan,
     algebra.Relation: _scan,

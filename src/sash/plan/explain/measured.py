@@ -79,7 +79,7 @@ def measured_text(measured: Measured) -> str:
     if measured.negative:
         parts.append(f"{measured.negative:,} negative")
     if measured.state_rows:
-        size = f", {_bytes(measured.state_bytes)}" if measured.state_bytes else ""
+        size = f", {size_text(measured.state_bytes)}" if measured.state_bytes else ""
         parts.append(f"state {_rows(measured.state_rows)}{size}")
     return "; ".join(parts)
 
@@ -88,7 +88,8 @@ def _rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count:,} rows"
 
 
-def _bytes(count: int) -> str:
+def size_text(count: int) -> str:
+    """A number of bytes as people read it."""
     value = float(count)
     for unit in ("bytes", "kB", "MB"):
         if value < 1000:

@@ -1,0 +1,186 @@
+"""The text format of Prometheus (version 0.0.4): a file that is replaced after every batch, or a page.
+
+Counters count since the start of the process, but for rows of streams and answers, which a checkpoint
+carries on; Prometheus takes a counter that begins anew for what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sash.runtime.files import replace_file
+from sash.runtime.metrics.json_lines import place_of
+from sash.runtime.metrics.output import Output, Warn
+from sash.runtime.metrics.server import Page
+from sash.runtime.report import BatchReport, Measures, Silent
+
+Sample = tuple[Mapping[str, str], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A metric with its samples. The names of counters end in `_total`."""
+
+    name: str
+    help: str
+    samples: tuple[Sample, ...]
+
+    def lines(self) -> Iterator[str]:
+        if not self.samples:
+            return
+        kind = "counter" if self.name.endswith("_total") else "gauge"
+        yield f"# HELP {self.name} {_escaped(self.help)}"
+        yield f"# TYPE {self.name} {kind}"
+        for labels, value in self.samples:
+            inside = ",".join(f'{name}="{_escaped(text, quotes=True)}"' for name, text in labels.items())
+            yield f"{self.name}{{{inside}}} {_number(value)}" if inside else f"{self.name} {_number(value)}"
+
+
+class PrometheusMetrics(Silent):
+    """A Monitor. `path`: a file to replace after every batch; `page`: where to serve the same text."""
+
+    def __init__(self, warn: Warn, path: Path | None = None, page: Page | None = None) -> None:
+        self._output = None if path is None else Output(path, warn)
+        self._page = page
+        self._batches = self._rows = 0
+        self._seconds: dict[str, float] = {}
+        if self._output is not None:
+            self._output.open(lambda: self._replace(""))
+
+    def batch(self, report: BatchReport) -> None:
+        self._batches += 1
+        self._rows += report.rows
+        for part, seconds in asdict(report.parts).items():
+            self._seconds[part] = self._seconds.get(part, 0.0) + seconds
+        text = exposition([*self._totals(), *families(report, report.measure())])
+        if self._page is not None:
+            self._page.text = text
+        if self._output is not None:
+            self._output.attempt(lambda: self._replace(text))
+
+    def _replace(self, text: str) -> None:
+        assert self._output is not None
+        replace_file(self._output.path, text, durable=False)
+
+    def _totals(self) -> Iterator[Family]:
+        yield Family("sash_batches_total", "Micro-batches that are committed.", (({}, self._batches),))
+        yield Family("sash_batch_rows_total", "Rows that micro-batches have read.", (({}, self._rows),))
+        yield Family(
+            "sash_batch_seconds_total",
+            "Seconds by part of a micro-batch: read, wait, answer, write, commit.",
+            tuple(({"part": part}, seconds) for part, seconds in self._seconds.items()),
+        )
+
+
+def exposition(families: list[Family]) -> str:
+    return "".join(f"{line}\n" for family in families for line in family.lines())
+
+
+def families(report: BatchReport, measures: Measures) -> Iterator[Family]:
+    """What a report says, as metrics."""
+    yield from _run(report)
+    yield Family(
+        "sash_stream_rows_total",
+        "Rows of a stream by what became of them: accepted, late or rejected.",
+        tuple(
+            ({"stream": name, "outcome": outcome}, count)
+            for name, counts in report.streams.items()
+            for outcome, count in asdict(counts).items()
+        ),
+    )
+    yield Family(
+        "sash_stream_newest_seconds",
+        "The greatest timestamp of a stream, in seconds.",
+        tuple(({"stream": n}, at / 1e6) for n, at in report.newest.items() if at is not None),
+    )
+    yield Family(
+        "sash_stream_behind_seconds",
+        "How far the newest row of a live stream is behind the clock on the wall.",
+        tuple(({"stream": name}, seconds) for name, seconds in report.behind.items()),
+    )
+    yield Family(
+        "sash_query_rows_total",
+        "Result rows that a query has given to its sink.",
+        tuple(({"query": name}, count) for name, count in report.answered.items()),
+    )
+    yield Family(
+        "sash_query_state_rows",
+        "Rows of state behind a query; what queries share counts for each.",
+        tuple(({"query": name}, held.rows) for name, held in measures.queries.items()),
+    )
+    yield Family(
+        "sash_query_state_bytes",
+        "Bytes of state behind a query; what queries share counts for each.",
+        tuple(({"query": name}, held.bytes) for name, held in measures.queries.items()),
+    )
+    yield from _operators(measures)
+
+
+def _run(report: BatchReport) -> Iterator[Family]:
+    singles = (
+        ("sash_batch_seconds", "Seconds that the last micro-batch took.", report.seconds),
+        ("sash_batch_rows", "Rows that the last micro-batch read.", report.rows),
+        ("sash_progress_ratio", "The share of bounded input that is read.", report.progress),
+        ("sash_event_time_lag_seconds", "Event time from the clock to the newest row.", report.lag),
+        ("sash_memory_bytes", "Memory that the driver's process takes.", report.memory),
+        (
+            "sash_clock_seconds",
+            "The instant up to which queries are answered, in seconds.",
+            None if report.clock is None else report.clock / 1e6,
+        ),
+    )
+    for name, about, value in singles:
+        if value is not None:
+            yield Family(name, about, (({}, value),))
+    places = [({"partition": place_of(partition)}, held) for partition, held in report.state.items()]
+    yield Family(
+        "sash_state_rows", "Rows of state by partition.", tuple((place, held.rows) for place, held in places)
+    )
+    yield Family(
+        "sash_state_bytes",
+        "Bytes of state by partition.",
+        tuple((place, held.bytes) for place, held in places),
+    )
+
+
+def _operators(measures: Measures) -> Iterator[Family]:
+    tallies = [
+        ({"query": tally.query, "number": str(tally.number), "operator": tally.operator}, tally)
+        for tally in measures.operators
+    ]
+    yield Family(
+        "sash_operator_rows_in_total",
+        "Rows that came to an operator.",
+        tuple((labels, tally.rows_in) for labels, tally in tallies),
+    )
+    yield Family(
+        "sash_operator_rows_out_total",
+        "Rows that left an operator, negative tuples among them.",
+        tuple((labels, tally.rows_out) for labels, tally in tallies),
+    )
+    yield Family(
+        "sash_operator_negative_total",
+        "Negative tuples that left an operator.",
+        tuple((labels, tally.negative) for labels, tally in tallies),
+    )
+    yield Family(
+        "sash_operator_state_rows",
+        "Rows of state of an operator.",
+        tuple((labels, tally.held.rows) for labels, tally in tallies),
+    )
+    yield Family(
+        "sash_operator_state_bytes",
+        "Bytes of state of an operator.",
+        tuple((labels, tally.held.bytes) for labels, tally in tallies),
+    )
+
+
+def _escaped(text: str, *, quotes: bool = False) -> str:
+    text = text.replace("\\", "\\\\").replace("\n", "\\n")
+    return text.replace('"', '\\"') if quotes else text
+
+
+def _number(value: float) -> str:
+    return repr(value)
