@@ -13,7 +13,8 @@
     │   ├── CheckpointError    a checkpoint of another program, another format, or a damaged one
     │   └── SetupError         the machine lacks something, such as Java
     ├── RunError               exit 1: the run failed; the cause in one sentence
-    │   └── DataError          the data asked for something undefined, such as an integer overflow
+    │   ├── DataError          the data asked for something undefined, such as an integer overflow
+    │   └── LimitError         the run holds more than it was allowed to
     └── InternalError          exit 1: a bug of ours
 
 Every error has a stable `id` that documentation and tests can name. `render()` gives what a person
@@ -159,6 +160,10 @@ class RunError(SashError):
 
 class DataError(RunError):
     id = "data"
+
+
+class LimitError(RunError):
+    id = "limit"
 
 
 class InternalError(SashError):

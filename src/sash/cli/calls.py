@@ -43,6 +43,8 @@ class RunOptions:
     aside: Path | None = None
     debug: bool = False
     metrics: MetricsOptions = MetricsOptions()
+    max_state: int | None = None
+    max_memory: int | None = None
 
 
 def bind(text: str) -> Program:
@@ -82,6 +84,8 @@ def run(
         checkpoint=options.checkpoint,
         batch_rows=options.batch_rows,
         partitions=options.partitions,
+        max_state=options.max_state,
+        max_memory=options.max_memory,
         aside=options.aside,
         debug=options.debug,
         monitor=monitor,
@@ -109,6 +113,13 @@ def watched(view: Monitor, options: MetricsOptions) -> Iterator[Monitor]:
                 page = stack.enter_context(served(options.host, options.port))
             monitors.append(PrometheusMetrics(view.warning, options.prometheus, page))
         yield Monitors(*monitors)
+
+
+def size(text: str | None, option: str) -> int | None:
+    """Bytes, as the user wrote them."""
+    from sash.runtime.sizes import parse_size
+
+    return None if text is None else parse_size(text, option)
 
 
 def explain(program: Program, form: str | None, query: str | None, run: Run | None = None) -> str:

@@ -126,6 +126,16 @@ def run(
     aside: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the files of late and rejected rows go.")
     ] = None,
+    max_state: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="End the run when a partition's state is larger, such as 2GB, or none."
+        ),
+    ] = None,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="End the run when the driver's process takes more memory."),
+    ] = None,
     metrics: MetricsOption = None,
     prometheus: PrometheusOption = None,
     metrics_port: MetricsPortOption = None,
@@ -140,7 +150,18 @@ def run(
     with guarded(debug=debug):
         text, base_dir = read_program(file)
         told = MetricsOptions(metrics, prometheus, metrics_port, metrics_host)
-        options = RunOptions(runtime, master, checkpoint, batch_rows, partitions, aside, debug, told)
+        options = RunOptions(
+            runtime,
+            master,
+            checkpoint,
+            batch_rows,
+            partitions,
+            aside,
+            debug,
+            told,
+            calls.size(max_state, "--max-state"),
+            calls.size(max_memory, "--max-memory"),
+        )
         _run(text, base_dir, options, quiet=quiet)
 
 

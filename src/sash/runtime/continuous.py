@@ -25,6 +25,8 @@ from sash.runtime.fragment import Fragment
 from sash.runtime.report import DRIVER, Held
 
 NAME = "answers"
+WAITING = -1
+"""What rows that wait for the clock are counted under, where operators have their numbers."""
 _CHANGE_LOGS = (OutputKind.VIEW, OutputKind.WSTREAM)
 
 
@@ -137,22 +139,19 @@ class ContinuousPlane:
     @property
     def state(self) -> dict[int, Held]:
         """What each partition holds, with the rows that wait there for the clock."""
-        waiting = self._cell.fragment.waiting
-        held = {
-            DRIVER: Held(
-                self.flow.state_rows + waiting.state_rows, self.flow.state_bytes + waiting.state_bytes
-            )
-        }
-        for (_, partition), tally in self._tallies.items():
-            here = held.get(partition, Held())
-            held[partition] = here + Held(tally.state_rows, tally.state_bytes)
+        here = (self.flow.state_rows, self.flow.state_bytes)
+        held = {DRIVER: Held(*here)}
+        waiting = {(WAITING, DRIVER): self._cell.fragment.waiting}
+        for (_, partition), tally in (*self._tallies.items(), *waiting.items()):
+            held[partition] = held.get(partition, Held()) + Held(tally.state_rows, tally.state_bytes)
         return held
 
     def tallies(self) -> dict[tuple[int, int], Tally]:
-        """What each operator did so far and holds, by (operator, partition)."""
+        """What each operator did so far and holds, by (operator, partition); below 0 is what waits."""
         numbers = range(len(self.flow.vertices)) if self.cut is None else self.cut.top_numbers
         here = zip(numbers, self.flow.tallies(), strict=True)
-        return {**self._tallies, **{(number, DRIVER): tally for number, tally in here if number >= 0}}
+        tallies = {(number, DRIVER): tally for number, tally in here if number >= 0}
+        return {**self._tallies, **tallies, (WAITING, DRIVER): self._cell.fragment.waiting}
 
     @property
     def places(self) -> Mapping[str, Mapping[Node, Place]]:

@@ -31,6 +31,7 @@ from sash.runtime.continuous import ContinuousPlane, continuous_schema, relation
 from sash.runtime.feed import Entry, Feeder
 from sash.runtime.feedlog import FeedLog
 from sash.runtime.harvest import Harvest, scanned
+from sash.runtime.limits import Guard, Limits, default_state
 from sash.runtime.memory import resident_bytes
 from sash.runtime.meters import Meters
 from sash.runtime.partitions import Turn
@@ -59,6 +60,9 @@ class Options:
     batch_rows: int = DEFAULT_BATCH_ROWS
     master: str = "local[*]"
     partitions: int | None = None
+    # Bytes; None: what is usual, 0: no bound.
+    max_state: int | None = None
+    max_memory: int | None = None
     debug: bool = False
     monitor: Monitor = field(default_factory=Silent)
 
@@ -77,6 +81,7 @@ class Engine:
         """`partitions`: among so many are operators divided; None: they all run here."""
         self.plan = plan
         self.options = options
+        self.runtime = runtime
         self.partitions = partitions
         self._sources = self._open_sources()
         self._sinks = self._open_sinks()
@@ -105,6 +110,7 @@ class Engine:
             if not stream.has_integer_time and not self._sources[stream.name].bounded
         }
         self._started = time.monotonic()
+        self._guard: Guard | None = None
         self._manifest: Manifest | None = None
         self._feed_log: FeedLog | None = None
         self.streams: Mapping[str, StreamState] = self.plane.streams
@@ -175,9 +181,22 @@ class Engine:
         else:
             self.relations = self._read_relations()
             self.plane.continuous.load_relations(self.relations)
+        self._guard = self._guarded()
         self.options.monitor.started(
             {query.name: query.sink for query in self.plan.definitions},
             {stream.name: stream.source for stream in self.plan.streams},
+        )
+
+    def _guarded(self) -> Guard:
+        options = self.options
+        state = options.max_state
+        if state is None:
+            state = default_state(options.master if self.runtime == "spark" else None, self.partitions or 1)
+        return Guard(
+            Limits(state or None, options.max_memory or None),
+            self._meters,
+            options.monitor.warning,
+            has_checkpoint=options.checkpoint is not None,
         )
 
     def _read_relations(self) -> dict[str, Delta]:
@@ -224,7 +243,12 @@ class Engine:
         return entry
 
     def next_entry(self) -> Entry | None:
-        """Decide what the next batch reads; None: nothing at the moment."""
+        """Decide what the next batch reads; None: nothing at the moment.
+
+        Raises what went wrong with a batch meanwhile: nobody should wait for input to hear of it.
+        """
+        if self._completing is not None and self._completing.done():
+            self.settle()
         entry = self._feeder.next({name: state.newest for name, state in self.streams.items()})
         if entry is not None and self._feed_log is not None:
             self._feed_log.publish(entry.number, entry.to_json())
@@ -280,7 +304,11 @@ class Engine:
         watch.lap("write")
         self._commit(entry, harvest)
         watch.lap("commit")
-        self.options.monitor.batch(self._report(entry, harvest.results, given, watch))
+        report = self._report(entry, harvest.results, given, watch)
+        self.options.monitor.batch(report)
+        if self._guard is not None and not entry.is_last:
+            # After the commit: a run that must not go on has not lost the batch.
+            self._guard.check(report)
 
     def _run_exactly(self, entry: Entry, run: RunBatch) -> Harvest:
         """Run a batch, and once more what judged a late row wrongly."""

@@ -76,16 +76,18 @@ class Meters:
         return Measures(tuple(operators), queries)
 
     def largest(self, partition: int) -> Largest | None:
-        """Whose state is the greatest in a partition; None where nobody has any."""
-        tallies = self._plane.continuous.tallies().items()
-        found = list(self._tallied({number: tally for (number, at), tally in tallies if at == partition}))
+        """Whose state is the greatest in a partition; None where more than that waits for the clock."""
+        everywhere = self._plane.continuous.tallies().items()
+        tallies = {number: tally for (number, at), tally in everywhere if at == partition}
+        waiting = sum(tally.state_bytes for number, tally in tallies.items() if number < 0)
+        found = list(self._tallied(tallies))
         if partition == DRIVER:
             found += self._looked_up({})
         held: dict[str, Held] = {}
         for tally in found:
             held[tally.query] = held.get(tally.query, Held()) + tally.held
         query = max(held, key=lambda name: held[name].bytes, default=None)
-        if query is None or not held[query].bytes:
+        if query is None or held[query].bytes <= waiting:
             return None
         most = max((t for t in found if t.query == query), key=lambda tally: tally.held.bytes)
         return Largest(query, held[query], most.operator, most.held)

@@ -23,12 +23,18 @@ def run_program(
     checkpoint: Path | None = None,
     batch_rows: int | None = None,
     partitions: int | None = None,
+    max_state: int | None = None,
+    max_memory: int | None = None,
     aside: Path | None = None,
     debug: bool = False,
     monitor: Monitor | None = None,
     stop: threading.Event | None = None,
 ) -> Summary:
-    """Run the standing queries of a program until all input has ended or `stop` is set."""
+    """Run the standing queries of a program until all input has ended or `stop` is set.
+
+    `max_state` bounds the bytes of state of a partition (None: as this machine can bear, 0: no bound),
+    `max_memory` those of this process.
+    """
     if not program.queries and not program.one_time:
         raise UserError(
             "there is no query to run",
@@ -48,6 +54,8 @@ def run_program(
         batch_rows=batch_rows or DEFAULT_BATCH_ROWS,
         master=master,
         partitions=partitions,
+        max_state=max_state,
+        max_memory=max_memory,
         debug=debug,
         monitor=monitor or Silent(),
     )
