@@ -12,6 +12,7 @@ traces of their threads are silenced while a command runs: they would print thei
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import traceback
@@ -24,6 +25,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sash.errors import SashError
+from sash.runtime.disk import reason, remedy
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -56,6 +58,9 @@ def guarded(*, debug: bool = False) -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
+        name = os.fsdecode(error.filename)
+        return f"error[disk]: cannot use '{name}': {reason(error)}\n  hint: {remedy(error)}, then start again"
     try:
         lines = str(error).strip().splitlines()
     except Exception:

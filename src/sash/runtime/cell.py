@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from sash.errors import CheckpointError
 from sash.operators.delta import Delta
-from sash.runtime.files import replace_file
+from sash.runtime.files import save_file
 from sash.runtime.fragment import Fragment
 from sash.runtime.wire import pack, pack_deltas, pack_state, unpack, unpack_delta, unpack_state
 
@@ -95,7 +95,7 @@ class Cell:
 
     def _write(self, name: str, content: Sequence[pa.Buffer]) -> StateFile:
         assert self._directory is not None
-        replace_file(self._directory / name, content, durable=self._durable)
+        save_file(self._directory / name, content, durable=self._durable)
         checksum = 0
         for part in content:
             checksum = zlib.crc32(part, checksum)

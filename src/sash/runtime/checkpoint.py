@@ -32,7 +32,8 @@ from sash.plan.periodic import SynopsisSpec
 from sash.plan.run_plan import RunPlan
 from sash.runtime.cell import StateFile, batch_of, damaged, read_file
 from sash.runtime.clock import StreamState
-from sash.runtime.files import replace_file
+from sash.runtime.disk import reason, remedy
+from sash.runtime.files import save_file, told
 from sash.runtime.partials import from_table, to_table
 from sash.runtime.report import StreamCounts
 
@@ -142,8 +143,8 @@ class Checkpoint:
         except OSError as failure:
             raise CheckpointError(
                 f"cannot use the checkpoint directory '{self.directory}'",
-                got=failure.strerror or str(failure),
-                hint="check the path and its permissions, or name another directory",
+                got=reason(failure),
+                hint=f"{remedy(failure)}, or name another directory",
             ) from failure
         self._take_lock()
         try:
@@ -156,15 +157,18 @@ class Checkpoint:
         if manifest is not None:
             self._live = list(manifest.panes)
         named = {file.name for file in self._live}
-        for path in self._panes.iterdir():
-            if path.name not in named:
-                path.unlink()
-        self._forget_cells({} if manifest is None else manifest.cells, None)
+        with told(self.directory, "clear"):
+            for path in self._panes.iterdir():
+                if path.name not in named:
+                    path.unlink()
+            self._forget_cells({} if manifest is None else manifest.cells, None)
         return manifest
 
     def _take_lock(self) -> None:
         """One run at a time; the lock goes with the process, however it ends."""
-        self._lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        path = self.directory / "lock"
+        with told(path, "open"):
+            self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as failure:
@@ -183,7 +187,7 @@ class Checkpoint:
     def _check_identity(self, identity: dict[str, Any]) -> None:
         path = self.directory / "program.json"
         if not path.exists():
-            replace_file(path, json.dumps(identity))
+            save_file(path, json.dumps(identity))
             return
         found = self._json(path)
         for key, what in (("format", "format"), ("runtime", "runtime"), ("plan", "program")):
@@ -235,7 +239,7 @@ class Checkpoint:
                 writer.write_table(table)
             content = sink.getvalue().to_pybytes()
             name = f"{batch:08d}-{synopsis}.arrow"
-            replace_file(self._panes / name, content)
+            save_file(self._panes / name, content)
             self._live.append(
                 PaneFile(name, synopsis, _last_edge(specs[synopsis], table), zlib.crc32(content))
             )
@@ -258,13 +262,14 @@ class Checkpoint:
 
     def commit(self, manifest: Manifest) -> None:
         """Make `manifest` the state from which a restart goes on, then remove what it does not need."""
-        replace_file(self.directory / "manifest.json", manifest.to_json())
+        save_file(self.directory / "manifest.json", manifest.to_json())
         kept = {file.name for file in manifest.panes}
-        for file in self._live:
-            if file.name not in kept:
-                (self._panes / file.name).unlink(missing_ok=True)
-        self._live = list(manifest.panes)
-        self._forget_cells(manifest.cells, manifest.batch)
+        with told(self.directory, "clear"):
+            for file in self._live:
+                if file.name not in kept:
+                    (self._panes / file.name).unlink(missing_ok=True)
+            self._live = list(manifest.panes)
+            self._forget_cells(manifest.cells, manifest.batch)
 
 
 def _last_edge(spec: SynopsisSpec, table: pa.Table) -> int:

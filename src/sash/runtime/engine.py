@@ -13,12 +13,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from sash.errors import InternalError, SinkError
+from sash.errors import InternalError, SashError, SinkError
 from sash.lang.bound import QueryDefinition
 from sash.operators.delta import Delta
 from sash.plan.run_plan import RunPlan, feed_of
@@ -381,7 +382,7 @@ class Engine:
 
     def finish(self, *, interrupted: bool) -> Summary:
         self.settle()
-        self.close()
+        self._close()
         summary = Summary(
             self.committed + 1,
             time.monotonic() - self._started,
@@ -398,14 +399,21 @@ class Engine:
         return summary
 
     def close(self) -> None:
-        if self._worker is not None:
-            self._worker.shutdown()
-        for sink in self._sinks.values():
-            sink.close()
-        self._aside.close()
-        self.plane.continuous.close()
-        if self._checkpoint is not None:
-            self._checkpoint.close()
+        """Let go of everything, also after a failure, which is what the user should hear of."""
+        with suppress(SashError):
+            self._close()
+
+    def _close(self) -> None:
+        with ExitStack() as held:
+            # Whatever fails, the rest is closed, too; the lock of the checkpoint last of all.
+            if self._checkpoint is not None:
+                held.callback(self._checkpoint.close)
+            held.callback(self.plane.continuous.close)
+            held.callback(self._aside.close)
+            for sink in self._sinks.values():
+                held.callback(sink.close)
+            if self._worker is not None:
+                held.callback(self._worker.shutdown)
 
 
 def _chunk_rows(batch_rows: int, cores: int) -> int:

@@ -5,10 +5,9 @@ The process in which Spark plans its batches reads nothing but this, so the modu
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from sash.runtime.files import replace_file
+from sash.runtime.files import save_file, told
 
 
 class FeedLog:
@@ -16,14 +15,15 @@ class FeedLog:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        directory.mkdir(parents=True, exist_ok=True)
+        with told(directory, "make"):
+            directory.mkdir(parents=True, exist_ok=True)
 
     def _path(self, number: int) -> Path:
         return self.directory / f"{number:08d}.json"
 
     def publish(self, number: int, entry: str) -> None:
-        replace_file(self._path(number), entry)
-        replace_file(self.directory / "count", str(number + 1))
+        save_file(self._path(number), entry)
+        save_file(self.directory / "count", str(number + 1))
 
     def count(self) -> int:
         try:
@@ -39,6 +39,7 @@ class FeedLog:
 
     def forget(self, before: int) -> None:
         """Remove entries that no restart can ask for."""
-        for path in self.directory.glob("*.json"):
-            if int(path.stem) < before:
-                os.unlink(path)
+        with told(self.directory, "clear"):
+            for path in self.directory.glob("*.json"):
+                if int(path.stem) < before:
+                    path.unlink(missing_ok=True)

@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from sash.errors import CheckpointError
+from sash.runtime.disk import reason, remedy
+
 Buffer = Any
 """What can be written as bytes: the module imports next to nothing, so it cannot name Arrow's buffers."""
+
+
+@contextmanager
+def told(path: Path, doing: str = "write") -> Iterator[None]:
+    """Tell a refusal of the disk to keep the state of a run as CheckpointError."""
+    try:
+        yield
+    except OSError as failure:
+        raise CheckpointError(
+            f"cannot {doing} '{path}'",
+            got=reason(failure),
+            hint=f"{remedy(failure)}, then start again: with --checkpoint all that was committed is kept",
+            id="checkpoint-disk",
+        ) from failure
+
+
+def save_file(path: Path, content: str | bytes | Sequence[Buffer], *, durable: bool = True) -> None:
+    """Replace a file of the state of a run."""
+    with told(path):
+        replace_file(path, content, durable=durable)
 
 
 def replace_file(path: Path, content: str | bytes | Sequence[Buffer], *, durable: bool = True) -> None:
@@ -20,15 +44,25 @@ def replace_file(path: Path, content: str | bytes | Sequence[Buffer], *, durable
     parts: Sequence[Buffer] = [content] if isinstance(content, bytes) else content
     if isinstance(content, str):
         parts = [content.encode()]
-    with open(temporary, "wb") as file:
+    try:
+        _fill(temporary, parts, durable=durable)
+        os.replace(temporary, path)
+    except OSError:
+        # Half a file is of no use, and on a full disk its room is.
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    if durable:
+        sync_directory(path.parent)
+
+
+def _fill(path: Path, parts: Sequence[Buffer], *, durable: bool) -> None:
+    with open(path, "wb") as file:
         for part in parts:
             file.write(part)
         if durable:
             file.flush()
             os.fsync(file.fileno())
-    os.replace(temporary, path)
-    if durable:
-        sync_directory(path.parent)
 
 
 def sync_directory(directory: Path) -> None:

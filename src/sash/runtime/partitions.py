@@ -24,6 +24,7 @@ from sash.operators.dataflow import Tally
 from sash.operators.delta import Delta
 from sash.runtime.cell import Cell, StateFile, Work
 from sash.runtime.clock import Clock, StreamState, advanced
+from sash.runtime.files import told
 from sash.runtime.fragment import Fragment
 from sash.runtime.harvest import Harvest
 from sash.runtime.stage import ChunkExtent, ChunkResult, misjudged
@@ -54,7 +55,7 @@ class Message:
     def content(self) -> pa.Buffer:
         if not self.path:
             return pa.py_buffer(self.payload)
-        with pa.memory_map(self.path) as file:
+        with told(Path(self.path), "read"), pa.memory_map(self.path) as file:
             return file.read_buffer()
 
     def posted(self, mailbox: Path | None) -> Message:
@@ -62,7 +63,8 @@ class Message:
         if mailbox is None or len(self.payload) < _LARGE or self.path:
             return self
         path = mailbox / uuid.uuid4().hex
-        path.write_bytes(self.payload)
+        with told(path):
+            path.write_bytes(self.payload)
         return replace(self, payload=b"", path=str(path))
 
 

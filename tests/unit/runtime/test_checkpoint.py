@@ -148,7 +148,7 @@ def test_a_directory_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "touch", refuse)
     with pytest.raises(CheckpointError, match="cannot use the checkpoint directory") as caught:
         Checkpoint(tmp_path / "c", plan_of(SELECT), "inline").open()
-    assert caught.value.got == "Permission denied"
+    assert caught.value.got == "permission denied"
 
 
 def test_an_output_that_is_gone_is_refused(stopped):

@@ -5,7 +5,6 @@ With `partitions` the operators are divided as on Spark, and their partitions ta
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,9 +15,11 @@ from sash.plan.run_plan import RunPlan
 from sash.runtime.checkpoint import CELLS
 from sash.runtime.engine import Engine, Newest, Options
 from sash.runtime.feed import Entry
+from sash.runtime.files import told
 from sash.runtime.harvest import Harvest
 from sash.runtime.partitions import Message, Partition, cell_name, first_files, gather, scatter, wake
 from sash.runtime.report import Summary
+from sash.runtime.scratch import scratch_folder
 from sash.runtime.sources import Chunk
 from sash.runtime.stage import ChunkResult, run_chunk
 
@@ -30,10 +31,10 @@ def run_inline(plan: RunPlan, options: Options, stop: threading.Event) -> Summar
     """Run until all input has ended or `stop` is set."""
     partitions = options.partitions if plan.continuous or plan.one_time else None
     engine = Engine(plan, options, "inline", cores=1, partitions=partitions)
-    with tempfile.TemporaryDirectory(prefix="sash-") as scratch:
+    with scratch_folder() as scratch:
         try:
             engine.load()
-            run = _Inline(engine, options.checkpoint or Path(scratch))
+            run = _Inline(engine, options.checkpoint or scratch)
             if not engine.is_finished:
                 engine.open_outputs()
             while not engine.is_finished and not stop.is_set():
@@ -58,7 +59,8 @@ class _Inline:
         if self._cut is None or engine.partitions is None:
             return
         cells = directory / CELLS
-        cells.mkdir(exist_ok=True)
+        with told(cells, "make"):
+            cells.mkdir(exist_ok=True)
         of, durable = engine.partitions, engine.options.checkpoint is not None
         self._partitions = [Partition(self._cut, i, of, cells, durable=durable) for i in range(of)]
         if engine.taken < 0:

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from sash.errors import SinkError
+from sash.runtime.disk import reason, remedy
 
 Committed = dict[str, Any]
 """What a sink had been given at a commit: JSON-able, opaque to everyone but the sink that made it."""
@@ -65,8 +66,8 @@ class Sink(ABC):
         except OSError as failure:
             raise self.error(
                 f"cannot {doing}",
-                got=failure.strerror or str(failure),
-                hint="check the path, its permissions and the free space",
+                got=reason(failure),
+                hint=f"{remedy(failure)}, then start again: with --checkpoint no row is lost or doubled",
             ) from failure
 
     def check_directory(self, directory: Path) -> None:

@@ -28,6 +28,7 @@ class TextFileSink(Sink):
         self._handle: int | None = None
         self._size = 0
         self._synced = -1
+        self._checked = -1
 
     @abstractmethod
     def lines(self, table: pa.Table) -> pa.Array:
@@ -73,6 +74,9 @@ class TextFileSink(Sink):
             self._append(_bytes_of(self.lines(table.slice(start, ROWS_AT_ONCE))))
 
     def commit(self) -> Committed:
+        if self._size != self._checked:
+            self._check_place()
+            self._checked = self._size
         if self.durable and self._size != self._synced:
             with self.disk("write to disk"):
                 os.fsync(self._opened())
@@ -88,6 +92,17 @@ class TextFileSink(Sink):
     def _opened(self) -> int:
         assert self._handle is not None, "open() comes first"
         return self._handle
+
+    def _check_place(self) -> None:
+        """A file that was removed takes rows as willingly as any other, and nobody will ever see them."""
+        with self.disk("find the file"):
+            there = os.stat(self.path)
+        ours = os.fstat(self._opened())
+        if (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+            raise self.error(
+                "the file was replaced while the run was writing to it",
+                hint="put the file back, or start anew with a fresh checkpoint directory",
+            )
 
     def _append(self, data: bytes | memoryview) -> None:
         rest = memoryview(data)

@@ -21,6 +21,7 @@ import pyarrow as pa
 from sash.errors import SourceError
 from sash.lang.bound import StreamDefinition
 from sash.runtime.sources.chunk import Bools, Chunk, Rows
+from sash.runtime.sources.failures import unreadable
 from sash.runtime.sources.options import Options
 from sash.runtime.sources.records import (
     MAX_RECORD,
@@ -105,7 +106,7 @@ def _stamp(path: str) -> tuple[int, int]:
     try:
         status = os.stat(path)
     except OSError as failure:
-        raise SourceError(f"cannot read '{path}'", got=failure.strerror or str(failure)) from failure
+        raise unreadable(path, failure) from failure
     return status.st_mtime_ns, status.st_size
 
 

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sash.lang.bound import StreamDefinition
+from sash.runtime.disk import reason, remedy
 from sash.runtime.sources.base import Source
 from sash.runtime.sources.chunk import DEFAULT_TARGET_ROWS, Chunk, Plan, Position
 from sash.runtime.sources.options import Options
@@ -65,6 +66,7 @@ class _Cursor:
     offset: int = 0
     row: int = 0
     files_done: int = 0
+    listing: str = ""
     done: dict[bytes, bytes] = field(default_factory=dict)
 
     @classmethod
@@ -79,6 +81,7 @@ class _Cursor:
             position.get("offset", 0),
             position.get("row", 0),
             position.get("files_done", 0),
+            position.get("listing", ""),
             done,
         )
 
@@ -93,6 +96,8 @@ class _Cursor:
         if watch:
             packed = b"".join(name + size for name, size in sorted(self.done.items()))
             position["done"] = base64.b64encode(packed).decode()
+        else:
+            position["listing"] = self.listing
         return position
 
 
@@ -212,7 +217,11 @@ class FileSource(Source):
         try:
             return self.plan_file(path, cursor.offset, cursor.row, budget, target_rows)
         except OSError as failure:
-            raise self.error(f"cannot read '{path}'", got=failure.strerror or str(failure)) from failure
+            raise self.error(
+                f"cannot read '{path}'",
+                got=reason(failure),
+                hint=f"{remedy(failure)}, then start again: with --checkpoint the run goes on where it was",
+            ) from failure
 
     def _finish(self, cursor: _Cursor, name: str, path: str) -> None:
         cursor.files_done += 1
@@ -225,7 +234,8 @@ class FileSource(Source):
             return os.path.getsize(path)
         except OSError as failure:
             raise self.error(
-                f"'{path}' went away while it was being read", hint="keep input files until the run is over"
+                f"'{path}' went away while it was being read",
+                hint="put it back, then start again; keep input files until the run is over",
             ) from failure
 
     def _path(self, name: str) -> str:
@@ -237,6 +247,10 @@ class FileSource(Source):
             yield from self._discovered(cursor)
             return
         names = self._names()
+        listing = _name_hash("\0".join(names)).hex()
+        if cursor.listing not in ("", listing):
+            raise self._changed(cursor.file or self.given)
+        cursor.listing = listing
         if cursor.file:
             expected = names[cursor.files_done] if cursor.files_done < len(names) else None
             if expected != cursor.file:
@@ -295,9 +309,13 @@ class FileSource(Source):
                     if entry.is_file() and (status := entry.stat()).st_size > 0:
                         listed.append((entry.name, status))
         except FileNotFoundError as failure:
-            raise self.error(f"the watched directory '{self.given}' went away", got=self.target) from failure
+            raise self.error(
+                f"the watched directory '{self.given}' went away",
+                got=self.target,
+                hint="put it back, then start again: with --checkpoint the run goes on where it was",
+            ) from failure
         except OSError as failure:
-            raise self.error(f"cannot list '{self.given}'", got=failure.strerror or str(failure)) from failure
+            raise self.error(f"cannot list '{self.given}'", got=reason(failure)) from failure
         return listed
 
     def _discovered(self, cursor: _Cursor) -> list[str]:

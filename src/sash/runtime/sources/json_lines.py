@@ -23,10 +23,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.errors import SourceError
 from sash.lang.bound import StreamDefinition
 from sash.runtime.sources.chunk import Bools, Chunk, Rows
 from sash.runtime.sources.csv_files import runaway_reason
+from sash.runtime.sources.failures import unreadable
 from sash.runtime.sources.records import (
     JSON_LINES,
     MAX_RECORD,
@@ -135,7 +135,7 @@ def member_names(path: str, columns: Sequence[str]) -> tuple[str, ...]:
     try:
         status = os.stat(path)
     except OSError as failure:
-        raise SourceError(f"cannot read '{path}'", got=failure.strerror or str(failure)) from failure
+        raise unreadable(path, failure) from failure
     spelled = _first_spellings(path, status.st_mtime_ns, status.st_size)
     return tuple(column if column in spelled else _like(column, spelled) for column in columns)
 

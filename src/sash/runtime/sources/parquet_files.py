@@ -28,6 +28,7 @@ from sash.lang.bound import StreamDefinition
 from sash.lang.types import Column, Type
 from sash.runtime.sources.chunk import Bools, Chunk, Int64s, Rejects, Rows
 from sash.runtime.sources.convert import NO_TIMESTAMP, OUT_OF_RANGE, event_times
+from sash.runtime.sources.failures import unreadable
 from sash.runtime.sources.files import FilePlan, FileSource, Piece
 
 _TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -80,7 +81,7 @@ def _metadata(path: str) -> pq.FileMetaData:
         status = stat(path)
         return _cached_metadata(path, status.st_mtime_ns, status.st_size)
     except (OSError, pa.ArrowException) as failure:
-        raise SourceError(f"cannot read '{path}' as Parquet", got=str(failure).splitlines()[0]) from failure
+        raise unreadable(path, failure, "Parquet") from failure
 
 
 @lru_cache(maxsize=64)
@@ -210,7 +211,7 @@ def _read_range(
                     break
             return pa.Table.from_batches(wanted)
     except (OSError, pa.ArrowException) as failure:
-        raise SourceError(f"cannot read '{chunk.path}'", got=str(failure).splitlines()[0]) from failure
+        raise unreadable(chunk.path, failure) from failure
 
 
 def _column_index(metadata: pq.FileMetaData, field: pa.Field) -> int:

@@ -20,7 +20,6 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
-from sash.errors import SourceError
 from sash.lang.bound import StreamDefinition
 from sash.lang.types import Type
 from sash.runtime.sources.chunk import UNKNOWN_ROWS, Bools, Chunk, Int64s, Rejects, Rows
@@ -32,6 +31,7 @@ from sash.runtime.sources.convert import (
     convert,
     event_times,
 )
+from sash.runtime.sources.failures import unreadable
 from sash.runtime.sources.files import FilePlan, FileSource, Piece
 from sash.runtime.sources.records import BLOCK_BYTES, UTF8_BOM, Dialect, as_bytes, scan
 
@@ -106,7 +106,7 @@ def opened(path: str) -> Iterator[IO[bytes]]:
             with open(path, "rb") as file:
                 yield file
     except (OSError, EOFError, zlib.error) as failure:
-        raise SourceError(f"cannot read '{path}'", got=str(failure)) from failure
+        raise unreadable(path, failure) from failure
 
 
 def chunk_reader(file: IO[bytes], chunk: Chunk) -> Callable[[int], bytes]:

@@ -24,6 +24,7 @@ _VERSIONS = re.compile(r"Python in worker has different version: ([\d.]+) than t
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 
 _CRASH = "Python worker exited unexpectedly"
+_FULL = "No space left on device"
 _NO_DAEMON = "occurred while reading the port number from"
 
 
@@ -67,12 +68,33 @@ def task_failure(text: str) -> SashError:
             hint="PYSPARK_PYTHON chooses it; the executor's log shows what it said",
             id="executor-python",
         )
+    if _FULL in text:
+        return _disk_full("a Spark task failed")
     if _CRASH in text:
         return RunError(
             "the Python process of a task died each time that the task was tried",
             hint="was it short of memory? The logs of Spark and of the system say more",
         )
     return RunError(f"a Spark task failed: {first_line(text)}")
+
+
+def ended(text: str) -> RunError:
+    """Spark has given up the pipeline on its own."""
+    if _FULL in text:
+        return _disk_full("Spark ended the pipeline")
+    return RunError(
+        f"Spark ended the pipeline: {first_line(text)}",
+        hint="run again with --debug for Spark's own messages",
+    )
+
+
+def _disk_full(what: str) -> RunError:
+    return RunError(
+        f"{what}: the disk is full",
+        hint="make room where the checkpoint and temporary files are, then start again: "
+        "with --checkpoint all that was committed is kept",
+        id="disk-full",
+    )
 
 
 def missing_module(module: str, host: str | None = None) -> SetupError:

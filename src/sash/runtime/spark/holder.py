@@ -32,6 +32,7 @@ from typing import Any
 
 from sash.errors import RunError, SashError
 from sash.runtime.cell import StateFile
+from sash.runtime.files import told
 from sash.runtime.partitions import Message, Partition, Turn
 
 Head = tuple[int, int, int, int, str]
@@ -90,7 +91,8 @@ class Run:
         if self.mail is None:
             return None
         folder = self.mail / str(batch)
-        folder.mkdir(exist_ok=True)
+        with told(folder, "make"):
+            folder.mkdir(exist_ok=True)
         return folder
 
 
@@ -247,14 +249,14 @@ def _serve(run: Run, held: Partition, connection: socket.socket) -> None:
     messages = _messages(request.messages, parts)
     try:
         given = held.run(request.stage, request.turn, messages, request.files)
+        mailbox = run.mailbox(request.turn.batch)
+        posted = [message.posted(mailbox) for message in given]
     except SashError as failure:
         _send(connection, failure, [])
         return
     except Exception as failure:
         _send(connection, RunError(f"an operator failed: {failure}"), [])
         raise
-    mailbox = run.mailbox(request.turn.batch)
-    posted = [message.posted(mailbox) for message in given]
     _send(connection, heads_of(posted), [message.payload for message in posted])
 
 

@@ -7,8 +7,6 @@ gets the description of its chunk and reads the file itself.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,14 +14,15 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from sash.errors import InternalError, RunError, SashError
+from sash.errors import InternalError, SashError
 from sash.plan.run_plan import RunPlan
 from sash.runtime.engine import Engine, Newest, Options, RunBatch
 from sash.runtime.feed import Entry
 from sash.runtime.harvest import Harvest
 from sash.runtime.report import Summary
+from sash.runtime.scratch import scratch_folder
 from sash.runtime.sources import Chunk
-from sash.runtime.spark.failures import explained_failures, first_line
+from sash.runtime.spark.failures import ended, explained_failures
 from sash.runtime.spark.feed_source import NAME, FeedSource
 from sash.runtime.spark.java import check_java
 from sash.runtime.spark.masters import cores, require_shared_state
@@ -40,11 +39,10 @@ def run_spark(plan: RunPlan, options: Options, stop: threading.Event) -> Summary
     if SparkSession.getActiveSession() is None:
         # Before any output is replaced: without Java the results of the last run stay as they are.
         check_java()
-    scratch = Path(tempfile.mkdtemp(prefix="sash-"))
     count = cores(options.master)
     has_operators = bool(plan.continuous or plan.one_time)
     partitions = (options.partitions or count) if has_operators else None
-    try:
+    with scratch_folder() as scratch:
         engine = Engine(plan, options, "spark", count, overlap=True, partitions=partitions)
         log = None if options.debug else (options.checkpoint or scratch) / "spark.log"
         state = options.checkpoint or scratch
@@ -61,8 +59,6 @@ def run_spark(plan: RunPlan, options: Options, stop: threading.Event) -> Summary
             return engine.finish(interrupted=not engine.is_finished)
         finally:
             engine.close()
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 class _Pipeline:
@@ -126,10 +122,7 @@ class _Pipeline:
         if query.isActive or self._done.is_set():
             return
         failure = query.exception()
-        raise RunError(
-            f"Spark ended the pipeline: {first_line(str(failure) if failure else 'no reason given')}",
-            hint="run again with --debug for Spark's own messages",
-        )
+        raise ended(str(failure) if failure else "no reason given")
 
     def _batch(self, chunks: DataFrame, number: int) -> None:
         """Called by Spark for each batch, in a thread of its own."""

@@ -33,6 +33,7 @@ from sash.runtime.cell import StateFile
 from sash.runtime.checkpoint import CELLS
 from sash.runtime.engine import Engine, Newest
 from sash.runtime.feed import Entry
+from sash.runtime.files import told
 from sash.runtime.harvest import Harvest
 from sash.runtime.partitions import (
     Message,
@@ -94,15 +95,16 @@ class Stages:
         self._ended = threading.Event()
 
     def __enter__(self) -> Stages:
-        self._run.directory.mkdir(exist_ok=True)
-        for path in self._run.alive.parent.glob(f"{_ALIVE}*"):
-            # Of a run that was killed: whoever waits for its end may go.
-            path.unlink()
-        self._run.alive.touch()
+        with told(self._run.alive.parent):
+            self._run.directory.mkdir(exist_ok=True)
+            for path in self._run.alive.parent.glob(f"{_ALIVE}*"):
+                # Of a run that was killed: whoever waits for its end may go.
+                path.unlink()
+            self._run.alive.touch()
+            if self._run.mail is not None:
+                shutil.rmtree(self._run.mail, ignore_errors=True)
+                self._run.mail.mkdir()
         threading.Thread(target=self._beat, name="sash-alive", daemon=True).start()
-        if self._run.mail is not None:
-            shutil.rmtree(self._run.mail, ignore_errors=True)
-            self._run.mail.mkdir()
         if self._engine.taken < 0:
             self._engine.cells = first_files(
                 self._cut,
@@ -169,10 +171,10 @@ def _first_stage(
                     else:
                         chunk = Chunk.from_json(text)
                         result = run_chunk(plan, chunk, newest[chunk.stream, chunk.sequence])
-                        messages = list(scatter(cut, result, of))
+                        messages = [message.posted(mailbox) for message in scatter(cut, result, of)]
                 except SashError as failure:
                     messages = [failed(failure)]
-                yield from _rows((message.posted(mailbox) for message in messages), 0)
+                yield from _rows(messages, 0)
 
     return run
 
