@@ -352,6 +352,11 @@ class Engine:
             )
         self.committed = entry.number
 
+    def check_feed(self) -> None:
+        """Raise CheckpointError if the feed has gone away: who reads it elsewhere would wait for ever."""
+        if self._feed_log is not None:
+            self._feed_log.check()
+
     def forget_entries(self, before: int) -> None:
         """Remove entries of the feed that neither a restart nor Spark can ask for any more."""
         if self._feed_log is not None:

@@ -31,6 +31,11 @@ class FeedLog:
         except FileNotFoundError:
             return 0
 
+    def check(self) -> None:
+        """Raise CheckpointError if what was published is not there any more."""
+        with told(self.directory, "find"):
+            (self.directory / "count").stat()
+
     def read(self, number: int) -> str | None:
         try:
             return self._path(number).read_text()

@@ -35,8 +35,10 @@ class FeedReader(DataSourceStreamReader):
         return {"entries": 0}
 
     def latestOffset(self, start: dict[str, int], limit: object) -> dict[str, int]:
-        # One entry a batch, so that batch numbers are entry numbers.
-        return {"entries": min(start["entries"] + 1, self._log.count())}
+        # One entry a batch, so that batch numbers are entry numbers. Never back, also if the feed has gone
+        # away: Spark would log that, too.
+        known = start["entries"]
+        return {"entries": max(known, min(known + 1, self._log.count()))}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[ChunksPartition]:
         chunks: list[str] = []

@@ -94,6 +94,7 @@ class _Pipeline:
                         raise self._failure
                     self._entry = None
                 else:
+                    self._engine.check_feed()
                     self._check(query)
         finally:
             query.stop()
