@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from sash.experiments.result import Claim, Note, Result, silent
 from sash.lang import bind_program
-from sash.runtime.report import BatchReport, Summary
+from sash.runtime.report import BatchReport, Silent
 from sash.runtime.run import run_program
 from sash.runtime.spark.scan import empty_stage
 from sash.runtime.spark.session import spark_session
@@ -161,7 +161,7 @@ def _write(directory: Path, sizes: _Scale) -> None:
 
 
 @dataclass
-class _Timed:
+class _Timed(Silent):
     """Watches a run: when its batches ended, and how many rows they had."""
 
     full: int
@@ -169,16 +169,10 @@ class _Timed:
     rows: list[int] = field(default_factory=list)
     changes: int = 0
 
-    def started(self, queries: Mapping[str, str], streams: Mapping[str, str]) -> None:
-        pass
-
     def batch(self, report: BatchReport) -> None:
         self.ends.append(time.perf_counter())
         self.rows.append(report.rows)
         self.changes = sum(report.answered.values())
-
-    def finished(self, summary: Summary) -> None:
-        pass
 
     @property
     def _first(self) -> int:

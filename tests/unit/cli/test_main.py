@@ -57,11 +57,17 @@ class TestRun:
             "3",
             "--aside",
             "late",
+            "--max-state",
+            "2GB",
+            "--max-memory",
+            "none",
         ]
         result = runner.invoke(app, ["run", str(file), *arguments])
         assert result.exit_code == 0, result.output
         (run,) = fakes.runs
-        assert run["options"] == calls.RunOptions("inline", "local[2]", Path("state"), 500, 3, Path("late"))
+        assert run["options"] == calls.RunOptions(
+            "inline", "local[2]", Path("state"), 500, 3, Path("late"), max_state=2_000_000_000, max_memory=0
+        )
         assert fakes.texts == ["CREATE …"]
         assert run["base_dir"] == tmp_path
 
