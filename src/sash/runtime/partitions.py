@@ -190,7 +190,7 @@ class Partition:
         self, stage: int, turn: Turn, messages: Sequence[Message], files: Sequence[StateFile]
     ) -> list[Message]:
         """Take part in a batch; `files` are the state before it. Asked again, it gives the same again."""
-        news = [pickle.loads(message.payload) for message in messages if message.link == NEWS]
+        news = [pickle.loads(message.content) for message in messages if message.link == NEWS]
         extents = [extent for each in news for extent in each.extents]
         newest = {name: state.newest for name, state in turn.streams.items()}
         if misjudged(extents, newest, turn.clock.slacks):
@@ -311,7 +311,7 @@ def gather(messages: Iterable[Message]) -> Harvest:
         if message.link != NEWS:
             rows.append((f"exchange {message.link}", message.rank, unpack_delta(message.content)))
             continue
-        news: News = pickle.loads(message.payload)
+        news: News = pickle.loads(message.content)
         if news.failure is not None:
             raise news.failure
         if news.result is not None:
