@@ -5,6 +5,7 @@ With `partitions` the operators are divided as on Spark, and their partitions ta
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
@@ -34,16 +35,16 @@ def run_inline(plan: RunPlan, options: Options, stop: threading.Event) -> Summar
     with scratch_folder() as scratch:
         try:
             engine.load()
-            run = _Inline(engine, options.checkpoint or scratch)
-            if not engine.is_finished:
-                engine.open_outputs()
-            while not engine.is_finished and not stop.is_set():
-                entry = engine.pending_entry() or engine.next_entry()
-                if entry is None:
-                    stop.wait(_IDLE)
-                else:
-                    engine.take(entry, run.batch)
-                    engine.forget_entries(entry.number + 1)
+            with contextlib.closing(_Inline(engine, options.checkpoint or scratch)) as run:
+                if not engine.is_finished:
+                    engine.open_outputs()
+                while not engine.is_finished and not stop.is_set():
+                    entry = engine.pending_entry() or engine.next_entry()
+                    if entry is None:
+                        stop.wait(_IDLE)
+                    else:
+                        engine.take(entry, run.batch)
+                        engine.forget_entries(entry.number + 1)
             return engine.finish(interrupted=not engine.is_finished)
         finally:
             engine.close()
@@ -70,6 +71,10 @@ class _Inline:
         plan = self._engine.plan
         results = [run_chunk(plan, chunk, newest[chunk.stream, chunk.sequence]) for chunk in chunks]
         return self._divided(entry, results) if self._partitions else Harvest(results)
+
+    def close(self) -> None:
+        for partition in self._partitions:
+            partition.close()
 
     def _divided(self, entry: Entry, results: Sequence[ChunkResult]) -> Harvest:
         assert self._cut is not None
