@@ -12,6 +12,7 @@ only bringing them into order; else the last operator of the query is left to wh
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -358,7 +359,10 @@ class _Cutter:
                 places[piece] = len(vertices)
                 vertex = self._flow.vertices[piece.vertex]
                 inputs = tuple(places[below] for below in piece.inputs)
-                vertices.append(Vertex(vertex.operator, inputs, vertex.fields, division=vertex.division))
+                # One that stands here twice, divided in two ways, has its state twice, too.
+                is_again = piece.vertex in numbers
+                operator = copy.deepcopy(vertex.operator) if is_again else vertex.operator
+                vertices.append(Vertex(operator, inputs, vertex.fields, division=vertex.division))
                 numbers.append(piece.vertex)
                 homes.append(piece.home if piece.mode is Mode.ONE_PLACE else None)
         sends = tuple(
