@@ -211,6 +211,12 @@ class Sliding(Relations):
         super().__init__(fields, streams, step, order, limit)
         self._next: int | None = None
 
+    def _begun(self, moment: Moment) -> None:
+        """Know the first slide, but not before its time: an earlier row may still come within the SLACK."""
+        first = self._first(moment) if self._next is None else None
+        if first is not None and first <= moment.through:
+            self._next = first
+
     def _look(self, through: int, instants: list[int], rows: list[Ints]) -> None:
         """Give the relation as it is at the slides up to `through`."""
         if self._next is None or self._next > through:
@@ -252,8 +258,8 @@ class Snapshots(Sliding):
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
         changes = net(self._ripe(inputs[0], moment))
-        if self._slides and self._next is None:
-            self._next = self._first(moment)
+        if self._slides:
+            self._begun(moment)
         values = self._bag.know(changes)
         signs = changes.signs()
         instants: list[int] = []
@@ -339,8 +345,8 @@ class Restored(Sliding):
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
         changes = net(self._ripe(inputs[0], moment))
-        if self._whole and self._next is None:
-            self._next = self._first(moment)
+        if self._whole:
+            self._begun(moment)
         slide = next_multiple(changes.ts, self._step)
         if len(slide) and int(slide.max()) > moment.through:
             self._waiting = changes.filter(slide > moment.through)

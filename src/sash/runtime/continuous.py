@@ -77,8 +77,11 @@ class ContinuousPlane:
         return not self.flow.outputs
 
     def load_relations(self, relations: Mapping[str, Delta]) -> None:
-        for name, rows in relations.items():
-            self._cell.fragment.absorb(f"relation {name}", rows)
+        """Take in the rows of static relations before the first batch; they are part of the state."""
+        rows = tuple((f"relation {name}", 0, rows) for name, rows in relations.items())
+        if rows and not self.is_idle:
+            for _ in self._cell.apply(-1, Work(rows, None, {})):
+                pass
 
     def answer(
         self,
