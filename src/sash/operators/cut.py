@@ -154,10 +154,6 @@ class Cut:
     # The place of each vertex of `top` in the dataflow that was cut, −1 for exchanges.
     top_numbers: tuple[int, ...]
 
-    @property
-    def exchanges(self) -> int:
-        return len(self.sources) + sum(len(stage.sends) for stage in self.stages)
-
 
 def cut(flow: Dataflow) -> Cut:
     return _Cutter(flow).cut()

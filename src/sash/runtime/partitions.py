@@ -176,8 +176,9 @@ class Partition:
     """
 
     def __init__(self, cut: Cut, partition: int, of: int, directory: Path, *, durable: bool) -> None:
-        self._stages = [pickle.dumps(stage) for stage in cut.stages]
-        self._count = len(cut.stages)
+        self._stages = cut.stages
+        # Each cell gets operators of its own.
+        self._packed = [pickle.dumps(stage) for stage in cut.stages]
         self._partition = partition
         self._of = of
         self._directory = directory
@@ -230,7 +231,7 @@ class Partition:
             (f"exchange {m.link}", m.rank, unpack_delta(content))
             for m, content in zip(sent_rows, packed, strict=True)
         )
-        plan = self._plan(stage)
+        plan = self._stages[stage - 1]
         sends = {sent.name: sent for _, sent in plan.sends}
         given: dict[tuple[str, int], list[Delta]] = defaultdict(list)
         for name, delta in cell.apply(turn.batch, Work(rows, through, first, packed)):
@@ -257,14 +258,15 @@ class Partition:
         }
         if begun:
             told = pickle.dumps(News(first=begun), 5)
-            for later in range(stage + 1, self._count + 1):
+            for later in range(stage + 1, len(self._stages) + 1):
                 for target in range(self._of):
                     yield Message(later, target, NEWS, 0, told)
-        tallies = {
-            (number, self._partition): tally
-            for number, tally in zip(plan.numbers, flow.tallies(), strict=True)
-            if number >= 0
-        }
+        tallies: dict[tuple[int, int], Tally] = {}
+        for number, tally in zip(plan.numbers, flow.tallies(), strict=True):
+            if number >= 0:
+                # An operator may stand here twice.
+                place = (number, self._partition)
+                tallies[place] = tallies.get(place, Tally()) + tally
         tallies[waiting_before(stage), self._partition] = cell.fragment.waiting
         flow.count_anew()
         news = News(first=begun, cell=cell.name, files=cell.files, tallies=tallies)
@@ -276,15 +278,12 @@ class Partition:
         if cell is not None and cell.batch == batch - 1 and cell.files == tuple(files):
             return cell
         self._drop(stage)
-        fragment = Fragment(self._plan(stage).flow(self._partition, self._of))
+        plan: Stage = pickle.loads(self._packed[stage - 1])
+        fragment = Fragment(plan.flow(self._partition, self._of))
         cell = Cell(cell_name(stage, self._partition), fragment, self._directory, durable=self._durable)
         cell.load(batch - 1, files)
         self._cells[stage] = cell
         return cell
-
-    def _plan(self, stage: int) -> Stage:
-        plan: Stage = pickle.loads(self._stages[stage - 1])
-        return plan
 
     def _drop(self, stage: int) -> None:
         self._given.pop(stage, None)

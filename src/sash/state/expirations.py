@@ -20,6 +20,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from sash.errors import InternalError
 from sash.state.fingerprints import Bools
 from sash.state.jit import kernel
 from sash.state.keytable import grown
@@ -108,7 +109,7 @@ class Fifo:
         return slots
 
     def remove(self, slots: Ints) -> None:
-        raise NotImplementedError("rows of a FIFO queue leave in order")
+        raise InternalError("rows of a FIFO queue leave in order")
 
 
 class ScanList:

@@ -104,7 +104,6 @@ class Stages:
             if self._run.mail is not None:
                 shutil.rmtree(self._run.mail, ignore_errors=True)
                 self._run.mail.mkdir()
-        threading.Thread(target=self._beat, name="sash-alive", daemon=True).start()
         if self._engine.taken < 0:
             self._engine.cells = first_files(
                 self._cut,
@@ -113,6 +112,7 @@ class Stages:
                 self._run.directory,
                 durable=self._run.durable,
             )
+        threading.Thread(target=self._beat, name="sash-alive", daemon=True).start()
         return self
 
     def __exit__(
