@@ -145,6 +145,11 @@ class Relation(Node):
     def fields(self) -> tuple[Field, ...]:
         return self.columns
 
+    @property
+    def is_revised(self) -> bool:
+        """Whether updates come that take results back."""
+        return self.is_retroactive and not self.is_static
+
 
 @dataclass(frozen=True, slots=True)
 class Archive(Node):

@@ -50,9 +50,7 @@ def is_append_only(node: Node) -> bool:
         case algebra.Relation():
             return node.is_static
         case algebra.RelationJoin():
-            relation = node.relation
-            settled = relation.is_static or not relation.is_retroactive
-            return settled and is_append_only(node.input)
+            return not node.relation.is_revised and is_append_only(node.input)
         case algebra.SemiJoin():
             return not node.is_anti and is_append_only(node.left) and is_append_only(node.right)
         case algebra.Aggregate():

@@ -40,7 +40,7 @@ def assemble(
         source = sources[index]
         assert isinstance(source.node, algebra.Relation)
         relation = source.node
-        if relation.is_retroactive and not relation.is_static and grows(node):
+        if relation.is_revised and grows(node):
             hint = "declare the relation NON RETROACTIVE, or bound the windows of the query"
             ctx.refuse_growth(f"a join with the changing relation '{relation.name}'", source.place, hint)
         if index in outer:

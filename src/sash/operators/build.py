@@ -114,6 +114,7 @@ class _Builder:
         self.flow = Dataflow()
         self._scans = {canonical(scan.node): scan.name for scan in plan.scans}
         self._relations = {relation.name: relation for relation in plan.relations}
+        self._named = plan.named
         self._known: dict[object, Edge] = {}
         # The vertices that were made for a node, by what is known of it.
         self._made: dict[object, tuple[int, ...]] = {}
@@ -372,7 +373,7 @@ class _Builder:
         known = ("feed", logical.name)
         if known not in self._known:
             fields = tuple(Field(column.name, column.type) for column in definition.schema)
-            source = self._source(logical.name, fields)
+            source = self._source(self._named(logical.name), fields)
             ordered = [
                 *visible,
                 *([definition.operation] if definition.operation is not None else []),
@@ -389,7 +390,7 @@ class _Builder:
             changes = self._explicit(feed, WHOLE, self._projected(source, outputs))
             self._known[known] = replace(changes, is_net=False)
         edge = replace(self._known[known], fields=logical.fields)
-        if level.step > 1 and logical.is_retroactive:
+        if level.step > 1 and logical.is_revised:
             edge = self._same(Resample(logical.fields, level.step), edge)
         return edge
 
@@ -511,7 +512,7 @@ class _Builder:
 
     def _relation_join(self, node: Exec, logical: algebra.RelationJoin, level: Level) -> Edge:
         relation = logical.relation
-        if relation.is_retroactive and not relation.is_static:
+        if relation.is_revised:
             return self._retroactive(node, logical, level)
         inner = replace(level, strategy=strategy_below(logical, level.strategy))
         left = self._relation(node.inputs[0], inner, defer=True, keeps_internal=True)

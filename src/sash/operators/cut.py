@@ -13,13 +13,13 @@ only bringing them into order; else the last operator of the query is left to wh
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from sash.lang.algebra import Field
-from sash.operators.dataflow import Dataflow, Vertex
+from sash.operators.dataflow import Dataflow, Vertex, nothing
 from sash.operators.delta import Delta, Ints, as_table, one_array
 from sash.operators.division import ByColumns, Free, Key, Mode, Whole, Wish
 from sash.operators.evaluate import evaluate
@@ -27,7 +27,6 @@ from sash.operators.merged import Merged
 from sash.operators.operator import Operator
 from sash.state.fingerprints import fingerprint
 
-_NOTHING = "nothing"
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 TOP = -1
 """The stage, and the partition, in which answers are put together."""
@@ -135,7 +134,7 @@ class Stage:
         for vertex, home in zip(self.vertices, self.homes, strict=True):
             if home is not None and home % of != partition:
                 # All of its rows are elsewhere.
-                flow.vertices.append(Vertex(None, (), vertex.fields, _NOTHING))
+                flow.vertices.append(nothing(vertex.fields))
                 continue
             if vertex.operator is not None:
                 vertex.operator.placed(partition, of)
@@ -153,6 +152,22 @@ class Cut:
     top: Dataflow
     # The place of each vertex of `top` in the dataflow that was cut, −1 for exchanges.
     top_numbers: tuple[int, ...]
+
+    def needed(self, queries: Collection[str]) -> frozenset[str]:
+        """The exchanges, by their names, whose rows these queries need."""
+        needed = _needed(self.top.vertices, [self.top.outputs[query] for query in queries])
+        for stage in reversed(self.stages):
+            needed |= _needed(stage.vertices, [place for place, sent in stage.sends if sent.name in needed])
+        return frozenset(needed)
+
+
+def _needed(vertices: Sequence[Vertex], ends: Iterable[int]) -> set[str]:
+    """The sources below some vertices."""
+    live = set(ends)
+    for number in range(len(vertices) - 1, -1, -1):
+        if number in live:
+            live.update(vertices[number].inputs)
+    return {source for number in live if (source := vertices[number].source) is not None}
 
 
 def cut(flow: Dataflow) -> Cut:

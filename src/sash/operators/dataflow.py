@@ -7,7 +7,7 @@ that several queries contain is one operator and runs once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from sash.lang.algebra import Field, Node
@@ -16,6 +16,9 @@ from sash.operators.delta import Delta, empty_delta
 from sash.operators.division import WHOLE, Division
 from sash.operators.operator import Moment, Operator, State, part, prefixed
 from sash.plan.explain.tree import Measured
+
+NOTHING = "nothing"
+"""The name of a source that never gives anything."""
 
 
 @dataclass(slots=True)
@@ -42,6 +45,11 @@ class Vertex:
     @property
     def tally(self) -> Tally:
         return Tally(self.rows_in, self.rows_out, self.negative_out, self.state_rows, self.state_bytes)
+
+
+def nothing(fields: tuple[Field, ...]) -> Vertex:
+    """A vertex that never gives anything, in the place of one that is not there."""
+    return Vertex(None, (), fields, NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +134,22 @@ class Dataflow:
                 own = part(str(i), state)
                 if own:
                     vertex.operator.restore(own)
+
+    def keep(self, outputs: Collection[str]) -> None:
+        """Let go of what no other output needs; the places of the rest stay."""
+        self.outputs = {name: vertex for name, vertex in self.outputs.items() if name in outputs}
+        live = set(self.outputs.values())
+        for number in range(len(self.vertices) - 1, -1, -1):
+            vertex = self.vertices[number]
+            if number in live:
+                live.update(vertex.inputs)
+            else:
+                self.vertices[number] = nothing(vertex.fields)
+
+    @property
+    def sources(self) -> set[str]:
+        """The names of all sources."""
+        return {vertex.source for vertex in self.vertices if vertex.source is not None}
 
     def tallies(self) -> list[Tally]:
         """What came of each operator so far, by its place."""

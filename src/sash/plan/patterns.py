@@ -63,7 +63,7 @@ def _pattern(node: Node, internal_is_monotonic: bool) -> Pattern:
         case algebra.Stream():
             return Pattern.MON
         case algebra.Relation():
-            return Pattern.STR if node.is_retroactive else Pattern.MON
+            return Pattern.STR if node.is_revised else Pattern.MON
         case algebra.Archive():
             return Pattern.STR
         case algebra.Window():
@@ -75,7 +75,7 @@ def _pattern(node: Node, internal_is_monotonic: bool) -> Pattern:
         case algebra.Join():
             return _weak(inputs)
         case algebra.RelationJoin():
-            return Pattern.STR if node.relation.is_retroactive else inputs[0]
+            return Pattern.STR if node.relation.is_revised else inputs[0]
         case algebra.SemiJoin():
             return Pattern.STR if node.is_anti else _weak(inputs)
         case algebra.Distinct():
@@ -142,7 +142,7 @@ def lifetime(node: Node) -> int | None:
             return 0 if node.spec.kind is WindowKind.NOW else (node.spec.range or 0) - node.spec.offset
         case algebra.Select() | algebra.Project():
             return lifetime(node.input)
-        case algebra.RelationJoin() if not node.relation.is_retroactive:
+        case algebra.RelationJoin() if not node.relation.is_revised:
             return lifetime(node.input)
         case algebra.Union():
             lengths = {lifetime(child) for child in node.children}

@@ -92,7 +92,10 @@ def is_periodic(query: QueryDefinition) -> bool:
     return query.select is not None and not forced
 
 
-def plan_periodic(streams: Iterable[StreamDefinition], queries: Iterable[QueryDefinition]) -> PeriodicPlan:
+def plan_periodic(
+    streams: Iterable[StreamDefinition], queries: Iterable[QueryDefinition], name: str = "s"
+) -> PeriodicPlan:
+    """`name`: what the names of synopses begin with."""
     definitions = tuple(queries)
     groupings: dict[object, list[QueryDefinition]] = {}
     for query in definitions:
@@ -102,7 +105,7 @@ def plan_periodic(streams: Iterable[StreamDefinition], queries: Iterable[QueryDe
     planned: dict[str, PeriodicQuery] = {}
     for members in groupings.values():
         for panes, sharers in _share_panes(members):
-            spec = _synopsis(f"s{len(synopses)}", panes, sharers)
+            spec = _synopsis(f"{name}{len(synopses)}", panes, sharers)
             synopses.append(spec)
             planned.update({query.name: PeriodicQuery(query, spec.name) for query in sharers})
     return PeriodicPlan(tuple(streams), tuple(synopses), tuple(planned[query.name] for query in definitions))

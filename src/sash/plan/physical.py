@@ -130,7 +130,7 @@ class RelationJoinExec(Exec):
     @property
     def implementation(self) -> str:
         assert isinstance(self.logical, algebra.RelationJoin)
-        return "⋈R: an update scans the window" if self.logical.relation.is_retroactive else "⋈NRR"
+        return "⋈R: an update scans the window" if self.logical.relation.is_revised else "⋈NRR"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,16 @@
 A query is periodic if a synopsis can answer it (`plan/periodic.py`) and nobody forces a strategy for it;
 every other query is continuous. The parts of continuous plans that only read, filter and project a stream
 are scans: they run in the first stage of a batch, once for all queries that have them in common.
+
+Queries that come into a run together are planned together. Those that come later have a plan of their own,
+with a `number`, which is in the names of its scans, synopses and feeds; `united` is what a batch reads for
+all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sash.errors import NotYet
 from sash.lang import algebra
@@ -87,6 +91,11 @@ class RunPlan(PeriodicPlan):
     scans: tuple[Scan, ...] = ()
     relations: tuple[RelationDefinition, ...] = ()
     one_time: tuple[ContinuousQuery, ...] = ()
+    number: int = 0
+
+    def named(self, name: str) -> str:
+        """A name of this plan's own."""
+        return f"{self.number}.{name}" if self.number else name
 
     def scans_of(self, stream: str) -> tuple[Scan, ...]:
         return tuple(scan for scan in self.scans if scan.stream == stream)
@@ -94,35 +103,83 @@ class RunPlan(PeriodicPlan):
     @property
     def feeds(self) -> tuple[str, ...]:
         """The names of streams that are feeds of relations."""
-        return tuple(relation.name for relation in self.relations if not relation.is_static)
+        return tuple(self.named(relation.name) for relation in self.relations if not relation.is_static)
 
     @property
     def definitions(self) -> tuple[QueryDefinition, ...]:
         return (*(q.definition for q in self.queries), *(q.definition for q in self.continuous))
 
+    def sources_of(self, query: str) -> tuple[str, ...]:
+        """The names of the streams and relations that a query reads."""
+        for periodic in self.queries:
+            if periodic.name == query:
+                return (periodic.select.stream,)
+        for each in (*self.continuous, *self.one_time):
+            if each.name == query:
+                return (*each.streams, *each.relations)
+        return ()
 
-def plan_run(program: Program) -> RunPlan:
-    """The plan of all standing queries of a program."""
+
+def asked_in(program: Program) -> tuple[QueryDefinition, ...]:
+    """The one-time queries of a program, which have numbers for names."""
+    return tuple(
+        QueryDefinition(f"answer {number}", "", query.plan, text=query.text, place=query.place)
+        for number, query in enumerate(program.one_time, start=1)
+    )
+
+
+def plan_run(program: Program, number: int = 0, asked: Sequence[QueryDefinition] | None = None) -> RunPlan:
+    """The plan of all standing queries of a program, and of those that are asked once (None: all of them)."""
     statistics = Statistics.from_definitions((*program.streams, *program.relations))
     periodic = [query for query in program.queries if is_periodic(query)]
     continuous = tuple(
         _continuous(query, program, statistics) for query in program.queries if not is_periodic(query)
     )
-    one_time = tuple(
-        _continuous(
-            QueryDefinition(f"answer {number}", "", query.plan, place=query.place), program, statistics
-        )
-        for number, query in enumerate(program.one_time, start=1)
-    )
+    asked = asked_in(program) if asked is None else asked
+    one_time = tuple(_continuous(query, program, statistics) for query in asked)
     operators = (*continuous, *one_time)
     used = {name for query in operators for name in (*query.streams, *query.relations)}
     used.update(query.select.stream for query in periodic if query.select is not None)
     relations = tuple(relation for relation in program.relations if relation.name in used)
     streams = [stream for stream in program.streams if stream.name in used]
-    streams.extend(feed_of(relation) for relation in relations if not relation.is_static)
-    base = plan_periodic(streams, periodic)
-    scans = tuple(_scans(operators, relations))
-    return RunPlan(base.streams, base.synopses, base.queries, continuous, scans, relations, one_time)
+    bare = RunPlan((), (), (), continuous, (), relations, one_time, number)
+    for relation in relations:
+        if not relation.is_static:
+            # Whoever comes later needs the changes from the first on.
+            streams.append(replace(feed_of(relation), name=bare.named(relation.name)))
+    base = plan_periodic(streams, periodic, bare.named("s"))
+    return replace(
+        bare,
+        streams=base.streams,
+        synopses=base.synopses,
+        queries=base.queries,
+        scans=tuple(_scans(bare)),
+    )
+
+
+def united(plans: Sequence[RunPlan]) -> tuple[RunPlan, dict[str, str]]:
+    """What a batch computes for several plans, and under which name it does each scan.
+
+    A scan that several plans have is done once.
+    """
+    scans: dict[object, Scan] = {}
+    done: dict[str, str] = {}
+    for plan in plans:
+        for scan in plan.scans:
+            known = scans.setdefault((scan.stream, canonical(scan.node)), scan)
+            done[scan.name] = known.name
+    return (
+        RunPlan(
+            (),
+            tuple(synopsis for plan in plans for synopsis in plan.synopses),
+            tuple(query for plan in plans for query in plan.queries),
+            tuple(query for plan in plans for query in plan.continuous),
+            tuple(scans.values()),
+            tuple(relation for plan in plans for relation in plan.relations),
+            tuple(query for plan in plans for query in plan.one_time),
+        ),
+        done,
+    )
 
 
 def _continuous(query: QueryDefinition, program: Program, statistics: Statistics) -> ContinuousQuery:
@@ -154,17 +211,18 @@ def feed_of(relation: RelationDefinition) -> StreamDefinition:
     )
 
 
-def _scans(queries: Sequence[ContinuousQuery], relations: Sequence[RelationDefinition]) -> Iterator[Scan]:
+def _scans(plan: RunPlan) -> Iterator[Scan]:
     found: dict[Node, Node] = {}
-    for query in queries:
+    for query in (*plan.continuous, *plan.one_time):
         for node in scan_nodes(query.plan):
             found.setdefault(canonical(node), node)
     for number, node in enumerate(found.values()):
-        yield Scan(f"scan{number}", leaf_of(node).name, node)
-    for relation in relations:
+        yield Scan(plan.named(f"scan{number}"), leaf_of(node).name, node)
+    for relation in plan.relations:
         if not relation.is_static:
-            columns = tuple(algebra.Field(f"{relation.name}.{c.name}", c.type) for c in relation.schema)
-            yield Scan(relation.name, relation.name, algebra.Stream(relation.name, relation.name, columns))
+            name = plan.named(relation.name)
+            columns = tuple(algebra.Field(f"{name}.{c.name}", c.type) for c in relation.schema)
+            yield Scan(name, name, algebra.Stream(name, name, columns))
 
 
 def scan_nodes(plan: Node) -> Iterator[Node]:

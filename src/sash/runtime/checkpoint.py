@@ -1,7 +1,8 @@
 """The checkpoint: everything that a restart needs, in one directory.
 
-    program.json     what runs here: format, runtime, and the streams and queries, to refuse another
-    manifest.json    the last committed batch: clocks, counts, sinks, and which pane files are live
+    format.json      the format of the directory, and which runtime made it
+    manifest.json    the last committed batch: clocks, counts, sinks, parts, and which files are live
+    parts/           the queries that came into the run together, as CQL: never changed
     panes/           the partials of each batch, one Arrow file per batch and synopsis, never changed
     cells/           the state of continuous operators by partition: snapshots and logs (cell.py)
     feed/            what each batch reads (feed.py)
@@ -15,12 +16,11 @@ off at the next start. Pane files are deleted when every window has passed them.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +29,16 @@ import pyarrow as pa
 from sash.errors import CheckpointError
 from sash.operators.preaggregate import Partial
 from sash.plan.periodic import SynopsisSpec
-from sash.plan.run_plan import RunPlan
 from sash.runtime.cell import StateFile, batch_of, damaged, read_file
 from sash.runtime.clock import StreamState
 from sash.runtime.disk import reason, remedy
 from sash.runtime.files import save_file, told
 from sash.runtime.partials import from_table, to_table
+from sash.runtime.recipe import Recipe
 from sash.runtime.report import StreamCounts
 
-FORMAT = 2
-CELLS = "cells"
+FORMAT = 3
+CELLS, FEED = "cells", "feed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,17 @@ class PaneFile:
 
 
 @dataclass(frozen=True, slots=True)
+class PartState:
+    """A part of the run: the first instants of its streams, and which of its queries have been dropped."""
+
+    number: int
+    first: Mapping[str, int]
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
-    """The state after a committed batch."""
+    """The state after a committed batch. `made` is how many parts the run has had."""
 
     batch: int
     streams: Mapping[str, StreamState]
@@ -66,6 +75,8 @@ class Manifest:
     aside: Mapping[str, Any] = field(default_factory=dict)
     cells: Mapping[str, tuple[StateFile, ...]] = field(default_factory=dict)
     partitions: int = 1
+    parts: tuple[PartState, ...] = ()
+    made: int = 0
 
     def to_json(self) -> str:
         return json.dumps(
@@ -83,6 +94,8 @@ class Manifest:
                     for name, files in self.cells.items()
                 },
                 "partitions": self.partitions,
+                "parts": [[part.number, dict(part.first), list(part.dropped)] for part in self.parts],
+                "made": self.made,
                 "panes": [[file.name, file.synopsis, file.until, file.checksum] for file in self.panes],
             }
         )
@@ -102,6 +115,8 @@ class Manifest:
             data["aside"],
             {name: tuple(StateFile(*file) for file in files) for name, files in data["cells"].items()},
             data["partitions"],
+            tuple(PartState(number, first, tuple(dropped)) for number, first, dropped in data["parts"]),
+            data["made"],
         )
 
 
@@ -112,31 +127,30 @@ def _stream_json(state: StreamState) -> dict[str, Any]:
         "first": state.first,
         "ended": state.ended,
         "counts": [counts.accepted, counts.late, counts.rejected],
+        "joined": state.joined,
     }
 
 
 def _stream_from_json(data: dict[str, Any]) -> StreamState:
-    return StreamState(data["newest"], data["first"], data["ended"], StreamCounts(*data["counts"]))
+    counts = StreamCounts(*data["counts"])
+    return StreamState(data["newest"], data["first"], data["ended"], counts, data["joined"])
 
 
 class Checkpoint:
-    def __init__(self, directory: Path, plan: RunPlan, runtime: str) -> None:
+    def __init__(self, directory: Path, runtime: str) -> None:
         self.directory = directory
-        self._plan = plan
         self._runtime = runtime
         self._panes = directory / "panes"
+        self._parts = directory / "parts"
         self.cells = directory / CELLS
         self._live: list[PaneFile] = []
         self._lock: int | None = None
-
-    @property
-    def feed_directory(self) -> Path:
-        return self.directory / "feed"
 
     def open(self) -> Manifest | None:
         """Make the directory ready; gives the last committed state, None where there is none."""
         try:
             self._panes.mkdir(parents=True, exist_ok=True)
+            self._parts.mkdir(exist_ok=True)
             self.cells.mkdir(exist_ok=True)
             (self.directory / ".probe").touch()
             (self.directory / ".probe").unlink()
@@ -148,20 +162,16 @@ class Checkpoint:
             ) from failure
         self._take_lock()
         try:
-            identity = {"format": FORMAT, "runtime": self._runtime, "plan": fingerprint(self._plan)}
-            self._check_identity(identity)
+            self._check_identity({"format": FORMAT, "runtime": self._runtime})
             manifest = self._read_manifest()
         except CheckpointError:
             self.close()
             raise
         if manifest is not None:
             self._live = list(manifest.panes)
-        named = {file.name for file in self._live}
-        with told(self.directory, "clear"):
-            for path in self._panes.iterdir():
-                if path.name not in named:
-                    path.unlink()
-            self._forget_cells({} if manifest is None else manifest.cells, None)
+        self._forget(self._panes, {file.name for file in self._live})
+        self._forget_parts(() if manifest is None else manifest.parts)
+        self._forget_cells({} if manifest is None else manifest.cells, None)
         return manifest
 
     def _take_lock(self) -> None:
@@ -185,19 +195,32 @@ class Checkpoint:
             self._lock = None
 
     def _check_identity(self, identity: dict[str, Any]) -> None:
-        path = self.directory / "program.json"
+        path = self.directory / "format.json"
         if not path.exists():
             save_file(path, json.dumps(identity))
             return
         found = self._json(path)
-        for key, what in (("format", "format"), ("runtime", "runtime"), ("plan", "program")):
+        for key in ("format", "runtime"):
             if found.get(key) != identity[key]:
                 raise CheckpointError(
-                    f"the checkpoint '{self.directory}' is of another {what}",
+                    f"the checkpoint '{self.directory}' is of another {key}",
                     expected=str(identity[key]),
                     got=str(found.get(key)),
                     hint="run what it was made by, or name another checkpoint directory to start anew",
                 )
+
+    def recipe(self, number: int) -> Recipe:
+        """The queries of a part of the run."""
+        path = self._parts / f"{number}.json"
+        data = self._json(path)
+        try:
+            return Recipe(**data)
+        except TypeError as failure:
+            raise damaged(path) from failure
+
+    def save_recipe(self, recipe: Recipe) -> None:
+        """Make the queries of a part durable; it counts once the manifest names it."""
+        save_file(self._parts / f"{recipe.number}.json", json.dumps(asdict(recipe)))
 
     def _read_manifest(self) -> Manifest | None:
         path = self.directory / "manifest.json"
@@ -217,18 +240,19 @@ class Checkpoint:
             raise damaged(path)
         return data
 
-    def partials(self) -> Iterator[Partial]:
-        """The partials of all live panes, oldest batch first."""
-        specs = {spec.name: spec for spec in self._plan.synopses}
+    def partials(self, synopses: Iterable[SynopsisSpec]) -> Iterator[Partial]:
+        """The partials of all live panes of some synopses, oldest batch first."""
+        specs = {spec.name: spec for spec in synopses}
         for file in self._live:
-            path = self._panes / file.name
-            content = read_file(path, file.checksum)
-            spec = specs[file.synopsis]
-            yield from_table(spec, pa.ipc.open_stream(content).read_all())
+            if file.synopsis in specs:
+                content = read_file(self._panes / file.name, file.checksum)
+                yield from_table(specs[file.synopsis], pa.ipc.open_stream(content).read_all())
 
-    def save_partials(self, batch: int, partials: Iterable[Partial]) -> None:
+    def save_partials(
+        self, batch: int, partials: Iterable[Partial], synopses: Iterable[SynopsisSpec]
+    ) -> None:
         """Make the partials of a batch durable; they count once the manifest names them."""
-        specs = {spec.name: spec for spec in self._plan.synopses}
+        specs = {spec.name: spec for spec in synopses}
         by_synopsis: dict[str, list[pa.Table]] = {}
         for partial in partials:
             by_synopsis.setdefault(partial.synopsis, []).append(to_table(specs[partial.synopsis], partial))
@@ -247,14 +271,28 @@ class Checkpoint:
     def _forget_cells(self, kept: Mapping[str, tuple[StateFile, ...]], through: int | None) -> None:
         """Remove files that are of no use, but for those of batches after `through`, which are under way."""
         names = {file.name for files in kept.values() for file in files}
-        for path in self.cells.iterdir():
-            if path.name not in names and (through is None or batch_of(path.name) <= through):
-                path.unlink(missing_ok=True)
+        with told(self.directory, "clear"):
+            for path in self.cells.iterdir():
+                if path.name not in names and (through is None or batch_of(path.name) <= through):
+                    path.unlink(missing_ok=True)
+
+    def _forget_parts(self, kept: Iterable[PartState]) -> None:
+        self._forget(self._parts, {f"{part.number}.json" for part in kept})
+
+    def _forget(self, directory: Path, kept: Collection[str]) -> None:
+        """Remove files that are of no use."""
+        with told(self.directory, "clear"):
+            for path in directory.iterdir():
+                if path.name not in kept:
+                    path.unlink(missing_ok=True)
 
     def live_panes(self, horizons: Mapping[str, int | None]) -> tuple[PaneFile, ...]:
         """The pane files that windows still need."""
         kept = []
         for file in self._live:
+            if file.synopsis not in horizons:
+                # Nobody reads it any more.
+                continue
             horizon = horizons[file.synopsis]
             if horizon is None or file.until > horizon:
                 kept.append(file)
@@ -268,23 +306,10 @@ class Checkpoint:
             for file in self._live:
                 if file.name not in kept:
                     (self._panes / file.name).unlink(missing_ok=True)
-            self._live = list(manifest.panes)
-            self._forget_cells(manifest.cells, manifest.batch)
+        self._live = list(manifest.panes)
+        self._forget_cells(manifest.cells, manifest.batch)
+        self._forget_parts(manifest.parts)
 
 
 def _last_edge(spec: SynopsisSpec, table: pa.Table) -> int:
     return spec.panes.right_edge(int(table.column("pane").to_numpy().max()))
-
-
-def fingerprint(plan: RunPlan) -> str:
-    """A digest of what the streams, synopses and queries are; spelling and comments do not matter."""
-    streams = [(s.name, s.schema, s.timestamp, s.unit, s.slack, s.source, s.options) for s in plan.streams]
-    queries = [(q.name, q.definition.sink, q.select) for q in plan.queries]
-    synopses = [
-        (s.name, s.panes, [(m.kind, m.argument and m.argument.sql) for m in s.measures])
-        for s in plan.synopses
-    ]
-    continuous = [(q.name, q.definition.sink, q.plan, q.choices) for q in (*plan.continuous, *plan.one_time)]
-    relations = [(r.name, r.schema, r.key, r.source, r.options) for r in plan.relations]
-    whole = (streams, queries, synopses, continuous, relations)
-    return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]

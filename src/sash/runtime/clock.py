@@ -30,12 +30,17 @@ class Extent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """How far a stream has come."""
+    """How far a stream has come.
+
+    `joined` is how far time had come when a stream came into a run that was under way: what is not later than
+    that is late.
+    """
 
     newest: int | None = None
     first: int | None = None
     ended: bool = False
     counts: StreamCounts = field(default_factory=StreamCounts)
+    joined: int | None = None
 
     def after(self, chunk: Extent) -> StreamState:
         counts = self.counts + chunk.counts
@@ -59,6 +64,15 @@ def advanced(streams: Streams, chunks: Iterable[Extent], ended: Iterable[str]) -
     return after
 
 
+def begun(first: Mapping[str, int], chunks: Iterable[Extent]) -> dict[str, int]:
+    """The first instants of streams after a batch."""
+    after = dict(first)
+    for chunk in chunks:
+        if chunk.oldest is not None:
+            after[chunk.stream] = min(after.get(chunk.stream, chunk.oldest), chunk.oldest)
+    return after
+
+
 @dataclass(frozen=True, slots=True)
 class Clock:
     """`slacks` of all streams, and which of them are `feeds` of relations."""
@@ -67,8 +81,8 @@ class Clock:
     feeds: frozenset[str]
 
     @staticmethod
-    def of(plan: RunPlan) -> Clock:
-        return Clock({stream.name: stream.slack for stream in plan.streams}, frozenset(plan.feeds))
+    def of(plan: RunPlan, feeds: Iterable[str]) -> Clock:
+        return Clock({stream.name: stream.slack for stream in plan.streams}, frozenset(feeds))
 
     def through(self, streams: Streams) -> int | None:
         """The last instant about which everything is known; None before there is one."""
@@ -89,15 +103,24 @@ class Clock:
             state = streams[name]
             if state.ended:
                 continue
-            if state.newest is None:
+            known = [] if state.joined is None else [state.joined]
+            if state.newest is not None:
+                known.append(state.newest - slack - 1)
+            if not known:
                 return None
-            instants.append(state.newest - slack - 1)
+            instants.append(max(known))
         return min(instants)
 
-    def firsts(self, streams: Streams) -> dict[str, int]:
+    def bars(self, streams: Streams) -> dict[str, int | None]:
+        """By stream: rows that are older than this, less the SLACK, are late; None: no row can be yet."""
+        bars = {}
+        for name, slack in self.slacks.items():
+            state = streams[name]
+            joined = [] if state.joined is None else [state.joined + 1 + slack]
+            newest = [] if state.newest is None else [state.newest]
+            bars[name] = max(joined + newest, default=None)
+        return bars
+
+    def firsts(self, first: Mapping[str, int]) -> dict[str, int]:
         """The first instants of streams; the feed of a relation is none."""
-        return {
-            name: state.first
-            for name, state in streams.items()
-            if state.first is not None and name not in self.feeds
-        }
+        return {name: instant for name, instant in first.items() if name not in self.feeds}

@@ -1,12 +1,12 @@
 """The continuous side of the query plane: rows go in, changes of the answers come out.
 
 Inline, it has all operators of all queries. On Spark it has the last operator of each query, which puts
-together what the partitions give; everything below runs in tasks (`runtime/spark/cells.py`).
+together what the partitions give; everything below runs in tasks (`runtime/partitions.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 from sash.lang.algebra import Node, OutputKind
 from sash.operators.answers import Once
 from sash.operators.build import build
-from sash.operators.cut import Cut, cut
+from sash.operators.cut import TOP, Cut, cut
 from sash.operators.dataflow import Dataflow, Place, Tally
 from sash.operators.delta import ALWAYS, ARROW_TYPES, NEVER, Delta
 from sash.plan.explain.tree import Measured
@@ -56,13 +56,14 @@ class ContinuousPlane:
     def __init__(
         self, plan: RunPlan, directory: Path | None = None, *, is_cut: bool = False, durable: bool = True
     ) -> None:
+        self.name = f"{plan.number}.{NAME}"
         self._queries = {query.name: query for query in plan.continuous}
         self._schemas = {query.name: continuous_schema(query) for query in plan.continuous}
         self._one_time = plan.one_time
         self._whole = build(plan)
         self.cut: Cut | None = cut(self._whole) if is_cut else None
         self.flow: Dataflow = self._whole if self.cut is None else self.cut.top
-        self._cell = Cell(NAME, Fragment(self.flow), directory, durable=durable)
+        self._cell = Cell(self.name, Fragment(self.flow), directory, durable=durable)
         # Nobody counts the rows that tasks read; for each source, somebody who gets them all and no others.
         self._readers = {
             vertex.inputs[0]: number
@@ -76,11 +77,34 @@ class ContinuousPlane:
     def is_idle(self) -> bool:
         return not self.flow.outputs
 
-    def load_relations(self, relations: Mapping[str, Delta]) -> None:
-        """Take in the rows of static relations before the first batch; they are part of the state."""
-        rows = tuple((f"relation {name}", 0, rows) for name, rows in relations.items())
+    def drop(self, queries: Collection[str]) -> None:
+        """Let go of what only these queries need."""
+        self._queries = {name: query for name, query in self._queries.items() if name not in queries}
+        self._one_time = tuple(query for query in self._one_time if query.name not in queries)
+        self._cell.fragment.keep([*self._queries, *(query.name for query in self._one_time)])
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """The exchanges whose rows somebody needs, by their names."""
+        return frozenset() if self.cut is None else self.cut.needed(self.flow.outputs)
+
+    @property
+    def sources(self) -> set[str]:
+        """The scans and static relations whose rows somebody needs."""
+        if self.cut is None:
+            return self.flow.sources
+        needed = self.needed
+        return {name for name, sent in self.cut.sources if sent.name in needed}
+
+    def load_relations(self, batch: int, relations: Mapping[str, Delta]) -> None:
+        """Take in the rows of static relations, after `batch`; they are part of the state."""
+        names = {f"relation {name}": name for name in relations}
+        inputs = {source: source for source in names}
+        if self.cut is not None:
+            inputs = {name: s.name for name, s in self.cut.sources if name in names and s.stage == TOP}
+        rows = tuple((inputs[source], 0, relations[names[source]]) for source in inputs)
         if rows and not self.is_idle:
-            for _ in self._cell.apply(-1, Work(rows, None, {})):
+            for _ in self._cell.apply(batch, Work(rows, None, {})):
                 pass
 
     def answer(
@@ -123,11 +147,11 @@ class ContinuousPlane:
     @property
     def files(self) -> dict[str, tuple[StateFile, ...]]:
         """The state after the last batch."""
-        return {NAME: self._cell.files}
+        return {self.name: self._cell.files}
 
     def load(self, batch: int, files: Mapping[str, tuple[StateFile, ...]]) -> None:
         """Go on from a saved state, which has the relations in it."""
-        self._cell.load(batch, files[NAME])
+        self._cell.load(batch, files[self.name])
 
     def close(self) -> None:
         self._cell.close()

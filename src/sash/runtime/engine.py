@@ -6,12 +6,16 @@ judged a late row wrongly. `_complete` absorbs the results, answers, writes answ
 partials and commits; a batch is either committed as a whole or not at all. Where `overlap` is set the
 second step runs in a thread of its own while the tasks of the next batch run, always one batch at a time
 and in order, so a crash loses at most two batches of work, which the feed remembers.
+
+Between two batches the queries may become others (`change`): those that stay keep their state, and new ones
+are a part of their own (`part.py`). The same happens where a run goes on from the checkpoint of a program
+with other queries. A stream that a query has read stays in the run as long as it is in the program.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -19,24 +23,28 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sash.errors import InternalError, SashError, SinkError
-from sash.lang.bound import QueryDefinition
+from sash.errors import CheckpointError, InternalError, SashError, SinkError
+from sash.lang import Program
+from sash.lang.bound import QueryDefinition, StreamDefinition
 from sash.operators.delta import Delta
-from sash.plan.run_plan import RunPlan, feed_of
+from sash.plan.run_plan import RunPlan, feed_of, plan_run
 from sash.runtime.aside import Aside
 from sash.runtime.cell import StateFile
-from sash.runtime.checkpoint import CELLS, Checkpoint, Manifest
-from sash.runtime.clock import StreamState, advanced
-from sash.runtime.continuous import NAME as ANSWERS
-from sash.runtime.continuous import ContinuousPlane, continuous_schema, relation_delta
+from sash.runtime.checkpoint import CELLS, FEED, Checkpoint, Manifest, PartState
+from sash.runtime.clock import StreamState, advanced, begun
+from sash.runtime.continuous import continuous_schema, relation_delta
+from sash.runtime.difference import Difference, difference, only
 from sash.runtime.feed import Entry, Feeder
 from sash.runtime.feedlog import FeedLog
-from sash.runtime.harvest import Harvest, scanned
+from sash.runtime.files import told
+from sash.runtime.harvest import Harvest, PartHarvest
 from sash.runtime.limits import Guard, Limits, default_state
 from sash.runtime.memory import resident_bytes
 from sash.runtime.meters import Meters
-from sash.runtime.partitions import Turn
-from sash.runtime.plane import QueryPlane
+from sash.runtime.part import Part
+from sash.runtime.partitions import PartTurn, Routes, Turn, cell_name, first_files, part_of, routes
+from sash.runtime.plane import Firsts, QueryPlane
+from sash.runtime.recipe import Recipe, fingerprint
 from sash.runtime.report import BatchReport, Monitor, Parts, Silent, Summary
 from sash.runtime.sinks import Sink, open_sink
 from sash.runtime.sources import Chunk, Source, open_source, read_whole
@@ -71,55 +79,52 @@ class Options:
 class Engine:
     def __init__(
         self,
-        plan: RunPlan,
+        program: Program,
         options: Options,
         runtime: str,
         cores: int,
         *,
+        state: Path | None = None,
         overlap: bool = False,
         partitions: int | None = None,
     ) -> None:
-        """`partitions`: among so many are operators divided; None: they all run here."""
-        self.plan = plan
+        """`partitions`: among so many are operators divided; None: they all run here.
+
+        `state` is where a run without a checkpoint may keep files while it lasts.
+        """
         self.options = options
         self.runtime = runtime
         self.partitions = partitions
-        self._sources = self._open_sources()
-        self._sinks = self._open_sinks()
-        self.plane = QueryPlane(
-            plan,
-            ContinuousPlane(
-                plan,
-                None if options.checkpoint is None else options.checkpoint / CELLS,
-                is_cut=partitions is not None,
-            ),
-        )
-        self._feeder = Feeder(self._sources, options.batch_rows, _chunk_rows(options.batch_rows, cores))
-        self._checkpoint = (
-            None if options.checkpoint is None else Checkpoint(options.checkpoint, self.plan, runtime)
-        )
+        self._state = options.checkpoint or state
+        self._program = program
+        # What is wrong with the program is told before anything is touched.
+        self._planned = plan_run(program)
+        self._sources = {stream.name: self._open_source(stream) for stream in self._planned.streams}
+        self._sinks = self._open_sinks(self._planned)
+        self._check_places(self._planned.definitions, self._sources)
+        self._checkpoint = None if options.checkpoint is None else Checkpoint(options.checkpoint, runtime)
         aside = options.aside or (options.checkpoint or options.base_dir) / "aside"
         self._aside = Aside(aside, durable=options.checkpoint is not None)
         if options.aside is not None or options.checkpoint is None:
             self._aside.check()
-        self._answered = {query.name: 0 for query in plan.definitions}
+        self.plane = QueryPlane()
+        self._feeder = Feeder({}, options.batch_rows, _chunk_rows(options.batch_rows, cores))
+        self._answered: dict[str, int] = {}
         self._meters = Meters(self.plane)
-        # Streams that say how late they are: their rows are as old as their timestamps.
-        self._live = {
-            stream.name
-            for stream in plan.streams
-            if not stream.has_integer_time and not self._sources[stream.name].bounded
-        }
+        self._live: set[str] = set()
         self._started = time.monotonic()
         self._guard: Guard | None = None
         self._manifest: Manifest | None = None
         self._feed_log: FeedLog | None = None
-        self.streams: Mapping[str, StreamState] = self.plane.streams
-        # How far time has come with the last batch taken; the plane may be one batch behind.
+        # How many parts the run has had.
+        self._made = 0
+        # How far things are with the last batch taken; the plane may be one batch behind.
+        self.streams: Mapping[str, StreamState] = {}
+        self.firsts: Firsts = {}
         self.through: int | None = None
         # The state of the operators that run in tasks, after the last batch taken.
         self.cells: dict[str, tuple[StateFile, ...]] = {}
-        self.relations: dict[str, Delta] = {}
+        self.routes = Routes((), 0)
         self._worker = ThreadPoolExecutor(1, "sash-answers") if overlap else None
         self._completing: Future[None] | None = None
         self.taken = -1
@@ -127,24 +132,39 @@ class Engine:
         self._is_last_taken = False
 
     @property
+    def plan(self) -> RunPlan:
+        """What a batch reads and computes, for all parts together."""
+        return self.plane.plan
+
+    @property
     def is_finished(self) -> bool:
         """Whether the last batch has been taken."""
         return self._is_last_taken
 
-    def _open_sources(self) -> dict[str, Source]:
-        sources = {s.name: open_source(s, self.options.base_dir) for s in self.plan.streams}
-        for source in sources.values():
-            source.check()
-        return sources
+    @property
+    def cells_directory(self) -> Path:
+        """Where operators that run in tasks have their state."""
+        assert self._state is not None
+        return self._state / CELLS
 
-    def _open_sinks(self) -> dict[str, Sink]:
+    def _open_source(self, stream: StreamDefinition) -> Source:
+        source = open_source(stream, self.options.base_dir)
+        source.check()
+        return source
+
+    def _open_sinks(self, plan: RunPlan) -> dict[str, Sink]:
         sinks: dict[str, Sink] = {}
-        taken: dict[str, str] = {}
-        for definition, schema in self._answers():
+        for definition, schema in _answers(plan):
             sink = open_sink(definition.sink, schema, self.options.base_dir)
             sink.check()
             sink.durable = self.options.checkpoint is not None
             sinks[definition.name] = sink
+        return sinks
+
+    def _check_places(self, queries: Iterable[QueryDefinition], sources: Mapping[str, Source]) -> None:
+        """Refuse queries that write to the same place, or to where a stream is read."""
+        taken: dict[str, str] = {}
+        for definition in queries:
             scheme, _, rest = (part.strip() for part in definition.sink.partition(":"))
             if scheme.lower() in ("console", "noop"):
                 continue
@@ -154,39 +174,185 @@ class Engine:
                     f"queries {taken[place]} and {definition.name} write to the same place '{rest}'",
                     hint="give each query a file of its own",
                 )
-            for name, source in self._sources.items():
+            for name, source in sources.items():
                 if source.reads(place):
                     raise SinkError(
                         f"query {definition.name} writes to '{rest}', which stream {name} reads",
                         hint="give the query a file of its own: a run replaces what its output held before",
                     )
             taken[place] = definition.name
-        return sinks
 
-    def _answers(self) -> Iterator[tuple[QueryDefinition, pa.Schema]]:
-        """All queries and what they give."""
-        for query in self.plan.queries:
-            yield query.definition, answer_schema(query.select, self.plan.stream(query.select.stream))
-        for continuous in self.plan.continuous:
-            yield continuous.definition, continuous_schema(continuous)
+    # ------------------------------------------------------------------ the start
 
-    def load(self, feed_directory: Path | None = None) -> None:
+    def load(self) -> None:
         """Take up the state of the checkpoint, if it has a committed batch. Outputs stay as they are."""
         self._manifest = None if self._checkpoint is None else self._checkpoint.open()
-        if self._checkpoint is not None:
-            feed_directory = self._checkpoint.feed_directory
-        if feed_directory is not None:
-            self._feed_log = FeedLog(feed_directory)
-        if self._manifest is not None:
-            self._resume(self._manifest)
+        if self._checkpoint is not None or self.runtime == "spark":
+            assert self._state is not None
+            self._feed_log = FeedLog(self._state / FEED)
+        if self.partitions is not None:
+            with told(self.cells_directory, "make"):
+                self.cells_directory.mkdir(exist_ok=True)
+        if self._manifest is None:
+            self._set([])
+            self._add(self._planned, self._read_relations(self._planned))
         else:
-            self.relations = self._read_relations()
-            self.plane.continuous.load_relations(self.relations)
-        self._guard = self._guarded()
+            self._resume(self._manifest)
         self.options.monitor.started(
             {query.name: query.sink for query in self.plan.definitions},
             {stream.name: stream.source for stream in self.plan.streams},
         )
+
+    def _resume(self, manifest: Manifest) -> None:
+        assert self._checkpoint is not None
+        self.partitions = None if self.partitions is None else manifest.partitions
+        usual = fingerprint(self._planned)
+        parts = []
+        for saved in manifest.parts:
+            recipe = self._checkpoint.recipe(saved.number)
+            plan = self._planned if recipe.digest == usual else recipe.plan()
+            parts.append(self._part(plan, saved.dropped))
+        change = difference(parts, self._program)
+        _refuse_another_program(self._checkpoint.directory, change)
+        for part in parts:
+            part.drop(change.gone.get(part.number, ()))
+        parts = [part for part in parts if part.definitions]
+        self.through = manifest.complete_through
+        self.streams = manifest.streams
+        self.firsts = {saved.number: saved.first for saved in manifest.parts}
+        self.cells = dict(manifest.cells)
+        self._made = manifest.made
+        self.committed = self.taken = manifest.batch
+        self._set(parts)
+        for partial in self._checkpoint.partials(self.plan.synopses):
+            self.plane.absorb_partial(partial)
+        for part in parts:
+            if not part.continuous.is_idle:
+                part.continuous.load(manifest.batch, manifest.cells)
+        self.plane.restore(self.streams, self.firsts, manifest.complete_through)
+        ended = {name for name, state in self.streams.items() if state.ended}
+        self._feeder.resume(manifest.batch + 1, manifest.positions, ended, manifest.is_last)
+        self._answered.update({query.name: manifest.answered[query.name] for query in self.plan.definitions})
+        for names in change.gone.values():
+            told_of = f"query {', '.join(sorted(names))} is not in the program any more"
+            self.options.monitor.warning(f"{told_of}: its state is dropped, what it has written stays")
+        if change.new:
+            program, asked = only(self._program, change.new)
+            plan = plan_run(program, self._made, asked)
+            self._add(plan, self._read_relations(plan))
+        self._is_last_taken = self._feeder.is_finished
+
+    def _part(self, plan: RunPlan, dropped: Collection[str] = ()) -> Part:
+        # Without a checkpoint nobody can go on from what is written here.
+        directory = None if self._checkpoint is None else self._checkpoint.cells
+        return Part(plan, directory, is_cut=self.partitions is not None, dropped=dropped)
+
+    def _read_relations(self, plan: RunPlan) -> dict[str, Delta]:
+        """The rows of relations that are read once, before anything else."""
+        return {
+            relation.name: relation_delta(read_whole(feed_of(relation), self.options.base_dir))
+            for relation in plan.relations
+            if relation.is_static
+        }
+
+    def open_outputs(self) -> None:
+        """Go on with the outputs where the checkpoint says, or replace them; the last step before batches."""
+        committed = {} if self._manifest is None else self._manifest.sinks
+        for name, sink in self._sinks.items():
+            sink.open(committed.get(name))
+        self._aside.open(self._sources, {} if self._manifest is None else self._manifest.aside)
+
+    # ------------------------------------------------------------------ other queries
+
+    def change(self, program: Program) -> None:
+        """Go on with the queries of this program, from the next batch; on a failure with those of before."""
+        self.settle()
+        change = difference(self.plane.parts.values(), program)
+        added, asked = only(program, change.new)
+        plan = plan_run(added, self._made, asked)
+        here = {name: source for name, source in self._sources.items() if self._stays(source, program)}
+        opened = {s.name: self._open_source(s) for s in plan.streams if s.name not in here}
+        sinks = self._open_sinks(plan)
+        gone = {name for names in change.gone.values() for name in names}
+        staying = [query for query in self.plan.definitions if query.name not in gone]
+        self._check_places((*staying, *plan.definitions), {**here, **opened})
+        relations = self._read_relations(plan)
+        # Nothing of this can be refused any more.
+        for name in gone:
+            if name in self._sinks:
+                self._sinks.pop(name).close()
+                del self._answered[name]
+        for part in self.plane.parts.values():
+            part.drop(change.gone.get(part.number, ()))
+            if not part.definitions:
+                part.close()
+        for sink in sinks.values():
+            sink.open(None)
+        self._sinks.update(sinks)
+        self._sources = {**here, **opened}
+        self.streams = {name: state for name, state in self.streams.items() if name in here}
+        self._program = program
+        self._set([part for part in self.plane.parts.values() if part.definitions])
+        if change.new:
+            self._add(plan, relations)
+
+    def _stays(self, source: Source, program: Program) -> bool:
+        """Whether a stream stays in the run; those that are feeds of relations go with their part."""
+        return source.stream in program.streams or source.stream.name in self.plane.clock.feeds
+
+    def _add(self, plan: RunPlan, relations: Mapping[str, Delta]) -> None:
+        """Take new queries in."""
+        part = self._part(plan)
+        if self._checkpoint is not None:
+            self._checkpoint.save_recipe(Recipe.of(plan, self._program))
+        self._made = part.number + 1
+        self.firsts = {**self.firsts, part.number: {}}
+        self._set([*self.plane.parts.values(), part])
+        cut = part.continuous.cut
+        part.continuous.load_relations(self.taken, relations)
+        if cut is not None:
+            self.cells.update(
+                first_files(
+                    part.number,
+                    cut,
+                    relations,
+                    self.partitions or 1,
+                    self.cells_directory,
+                    batch=self.taken,
+                    durable=self._checkpoint is not None,
+                )
+            )
+        self._answered.update(dict.fromkeys((query.name for query in plan.definitions), 0))
+
+    def _set(self, parts: Sequence[Part]) -> None:
+        """Go on with these parts."""
+        used = {stream.name: stream for part in parts for stream in part.plan.streams}
+        # Streams that nobody reads at the moment stay, if they are streams of the program and of this run.
+        staying = [s for s in self._program.streams if s.name in self.streams and s.name in self._sources]
+        definitions = {**{stream.name: stream for stream in staying}, **used}
+        self.plane.change(parts, definitions.values())
+        feeds = self.plane.clock.feeds
+        self.streams = {
+            name: self.streams.get(name) or StreamState(joined=None if name in feeds else self.through)
+            for name in definitions
+        }
+        self.plane.streams = dict(self.streams)
+        self.firsts = {part.number: self.firsts[part.number] for part in parts}
+        self._sources = {
+            name: self._sources.get(name) or self._open_source(stream) for name, stream in definitions.items()
+        }
+        self._feeder.change(self._sources)
+        self.routes = routes(self.plane)
+        names = {part.number for part in parts}
+        self.cells = {name: files for name, files in self.cells.items() if part_of(name) in names}
+        self._meters = Meters(self.plane)
+        self._guard = self._guarded()
+        # Streams that say how late they are: their rows are as old as their timestamps.
+        self._live = {
+            name
+            for name, stream in definitions.items()
+            if not stream.has_integer_time and not self._sources[name].bounded
+        }
 
     def _guarded(self) -> Guard:
         options = self.options
@@ -200,39 +366,6 @@ class Engine:
             has_checkpoint=options.checkpoint is not None,
         )
 
-    def _read_relations(self) -> dict[str, Delta]:
-        """The rows of relations that are read once, before anything else."""
-        return {
-            relation.name: relation_delta(read_whole(feed_of(relation), self.options.base_dir))
-            for relation in self.plan.relations
-            if relation.is_static
-        }
-
-    def open_outputs(self) -> None:
-        """Go on with the outputs where the checkpoint says, or replace them; the last step before batches."""
-        manifest = self._manifest
-        for name, sink in self._sinks.items():
-            sink.open(None if manifest is None else manifest.sinks[name])
-        self._aside.open(self._sources, {} if manifest is None else manifest.aside)
-
-    def _resume(self, manifest: Manifest) -> None:
-        assert self._checkpoint is not None
-        for partial in self._checkpoint.partials():
-            self.plane.absorb_partial(partial)
-        if not self.plane.continuous.is_idle:
-            self.plane.continuous.load(manifest.batch, manifest.cells)
-            self.cells = {name: files for name, files in manifest.cells.items() if name != ANSWERS}
-            if self.partitions is not None:
-                self.partitions = manifest.partitions
-        self.through = manifest.complete_through
-        self.plane.restore(manifest.streams, manifest.complete_through)
-        self.streams = self.plane.streams
-        ended = {name for name, state in manifest.streams.items() if state.ended}
-        self._feeder.resume(manifest.batch + 1, manifest.positions, ended, manifest.is_last)
-        self._answered.update(manifest.answered)
-        self.committed = self.taken = manifest.batch
-        self._is_last_taken = manifest.is_last
-
     def pending_entry(self) -> Entry | None:
         """An entry that was decided before a crash and not committed: it must be run as it was."""
         text = None if self._feed_log is None else self._feed_log.read(self.taken + 1)
@@ -241,7 +374,8 @@ class Engine:
         entry = Entry.from_json(text)
         ended = {name for name, state in self.streams.items() if state.ended} | set(entry.ended)
         self._feeder.resume(entry.number + 1, entry.positions, ended, entry.is_last)
-        return entry
+        # The streams may have become others since.
+        return entry.of(self.streams, is_last=self._feeder.is_finished)
 
     def next_entry(self) -> Entry | None:
         """Decide what the next batch reads; None: nothing at the moment.
@@ -263,6 +397,7 @@ class Engine:
         harvest = self._run_exactly(entry, run)
         watch.lap("read")
         self.streams = advanced(self.streams, harvest.results, entry.ended)
+        self.firsts = {part: begun(first, harvest.results) for part, first in self.firsts.items()}
         through = self.plane.clock.through(self.streams)
         if through is not None:
             self.through = through if self.through is None else max(self.through, through)
@@ -270,15 +405,29 @@ class Engine:
         self.settle()
         watch.lap("wait")
         if self._worker is None:
-            self._complete(entry, harvest, self.streams, watch)
+            self._complete(entry, harvest, self.streams, self.firsts, watch)
         else:
-            self._completing = self._worker.submit(self._complete, entry, harvest, self.streams, watch)
+            self._completing = self._worker.submit(
+                self._complete, entry, harvest, self.streams, self.firsts, watch
+            )
         self.taken = entry.number
         self._is_last_taken = entry.is_last
 
     def turn(self, entry: Entry) -> Turn:
         """What partitions must know to take part in the next batch."""
-        return Turn(entry.number, self.plane.clock, self.streams, self.through, tuple(entry.ended))
+        parts = {
+            number: PartTurn(self.firsts[number], part.continuous.needed)
+            for number, part in self.plane.parts.items()
+        }
+        return Turn(entry.number, self.plane.clock, self.streams, self.through, tuple(entry.ended), parts)
+
+    def files_before(self, stage: int, partition: int) -> dict[int, tuple[StateFile, ...]]:
+        """The state of a partition's cells in a stage before the next batch, by part."""
+        return {
+            number: self.cells.get(cell_name(number, stage, partition), ())
+            for number, part in self.plane.parts.items()
+            if part.continuous.cut is not None and len(part.continuous.cut.stages) >= stage
+        }
 
     def settle(self) -> None:
         """Wait until every batch taken is committed; raises what went wrong with it."""
@@ -291,9 +440,10 @@ class Engine:
         entry: Entry,
         harvest: Harvest,
         streams: Mapping[str, StreamState],
+        firsts: Firsts,
         watch: Stopwatch,
     ) -> None:
-        self.plane.absorb(harvest, streams)
+        self.plane.absorb(harvest, streams, firsts)
         given: dict[str, pa.Table] = {}
         for name, tables in self.plane.answer(entry.number, harvest).items():
             given[name] = pa.concat_tables(tables)
@@ -313,11 +463,12 @@ class Engine:
 
     def _run_exactly(self, entry: Entry, run: RunBatch) -> Harvest:
         """Run a batch, and once more what judged a late row wrongly."""
-        newest = {name: state.newest for name, state in self.streams.items()}
-        given = {(chunk.stream, chunk.sequence): newest[chunk.stream] for chunk in entry.chunks}
+        bars = self.plane.clock.bars(self.streams)
+        given = {(chunk.stream, chunk.sequence): bars[chunk.stream] for chunk in entry.chunks}
         harvest = run(entry, entry.chunks, given)
-        wrong = misjudged(harvest.results, newest, self.plane.clock.slacks)
-        if wrong and self.partitions is not None:
+        wrong = misjudged(harvest.results, bars, self.plane.clock.slacks)
+        is_divided = self.partitions is not None and bool(self.plan.continuous or self.plan.one_time)
+        if wrong and is_divided:
             # The operators have not taken in anything that is wrong, and wait for the rest.
             harvest = run(entry, entry.chunks, {**given, **wrong})
         elif wrong:
@@ -325,16 +476,30 @@ class Engine:
             right = [r for r in harvest.results if (r.stream, r.sequence) not in wrong]
             harvest = replace(harvest, results=[*right, *run(entry, again, wrong).results])
         results = sorted(harvest.results, key=lambda result: (result.stream, result.sequence))
-        return scanned(results) if self.partitions is None else replace(harvest, results=results)
+        parts = harvest.parts if self.partitions is not None else self._scanned(results)
+        return replace(harvest, results=results, parts=parts)
+
+    def _scanned(self, results: Sequence[ChunkResult]) -> dict[int, PartHarvest]:
+        """The rows of scans, where all operators are here: they are for them."""
+        parts = {}
+        for number, part in self.plane.parts.items():
+            rows = [
+                (scan.name, result.sequence, rows.delta)
+                for result in results
+                for rows in result.scanned
+                for scan in part.plan.scans
+                if self.plane.scans[scan.name] == rows.scan
+            ]
+            parts[number] = PartHarvest(tuple(rows))
+        return parts
 
     def _commit(self, entry: Entry, harvest: Harvest) -> None:
         sinks = {name: sink.commit() for name, sink in self._sinks.items()}
         aside = self._aside.commit()
         if self._checkpoint is not None:
-            self._checkpoint.save_partials(
-                entry.number, (partial for result in harvest.results for partial in result.partials)
-            )
-            horizons = {spec.name: self.plane.horizon(spec.name) for spec in self.plan.synopses}
+            partials = (partial for result in harvest.results for partial in result.partials)
+            self._checkpoint.save_partials(entry.number, partials, self.plan.synopses)
+            parts = self.plane.parts.values()
             self._checkpoint.commit(
                 Manifest(
                     entry.number,
@@ -344,10 +509,12 @@ class Engine:
                     entry.is_last,
                     sinks,
                     self._answered,
-                    self._checkpoint.live_panes(horizons),
+                    self._checkpoint.live_panes(self.plane.horizons()),
                     aside,
-                    {**self.plane.continuous.files, **harvest.files},
+                    {**harvest.files, **self.plane.files},
                     self.partitions or 1,
+                    tuple(PartState(part.number, part.first, tuple(sorted(part.dropped))) for part in parts),
+                    self._made,
                 )
             )
         self.committed = entry.number
@@ -398,7 +565,7 @@ class Engine:
             self._aside.directory,
             self.plane.measured(self._answered),
             self.plane.rates(),
-            self.plane.continuous.once(),
+            self.plane.once(),
         )
         self.options.monitor.finished(summary)
         return summary
@@ -413,12 +580,37 @@ class Engine:
             # Whatever fails, the rest is closed, too; the lock of the checkpoint last of all.
             if self._checkpoint is not None:
                 held.callback(self._checkpoint.close)
-            held.callback(self.plane.continuous.close)
+            for part in self.plane.parts.values():
+                held.callback(part.close)
             held.callback(self._aside.close)
             for sink in self._sinks.values():
                 held.callback(sink.close)
             if self._worker is not None:
                 held.callback(self._worker.shutdown)
+
+
+def _refuse_another_program(directory: Path, change: Difference) -> None:
+    """Queries may come and go between two runs, but a name must not come to mean something else."""
+    if change.stay and not change.changed:
+        return
+    what = "none of its queries is in the program"
+    if change.changed:
+        what = f"query {change.changed[0]}, or a stream or relation that it reads, is not what it was"
+    raise CheckpointError(
+        f"the checkpoint '{directory}' is of another program",
+        got=what,
+        hint="run what it was made by, give a query that has changed another name, or name another "
+        "checkpoint directory to start anew",
+        id="checkpoint-program",
+    )
+
+
+def _answers(plan: RunPlan) -> Iterator[tuple[QueryDefinition, pa.Schema]]:
+    """All queries and what they give."""
+    for query in plan.queries:
+        yield query.definition, answer_schema(query.select, plan.stream(query.select.stream))
+    for continuous in plan.continuous:
+        yield continuous.definition, continuous_schema(continuous)
 
 
 def _chunk_rows(batch_rows: int, cores: int) -> int:

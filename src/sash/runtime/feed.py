@@ -11,7 +11,7 @@ last share of a batch covered waits, so that state held for the slow stream stay
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,16 @@ class Entry:
             }
         )
 
+    def of(self, streams: Collection[str], *, is_last: bool) -> Entry:
+        """The entry for these streams only."""
+        return Entry(
+            self.number,
+            tuple(chunk for chunk in self.chunks if chunk.stream in streams),
+            {name: position for name, position in self.positions.items() if name in streams},
+            tuple(name for name in self.ended if name in streams),
+            is_last,
+        )
+
     @staticmethod
     def from_json(text: str) -> Entry:
         data: dict[str, Any] = json.loads(text)
@@ -55,7 +65,7 @@ class Feeder:
     """Plans entries. Its state is the positions, which every entry repeats."""
 
     def __init__(self, sources: Mapping[str, Source], batch_rows: int, chunk_rows: int) -> None:
-        self._sources = sources
+        self._sources = dict(sources)
         self._batch_rows = batch_rows
         self._chunk_rows = chunk_rows
         self._positions: dict[str, Position] = {name: {} for name in sources}
@@ -65,11 +75,26 @@ class Feeder:
         self._span: dict[str, int] = dict.fromkeys(sources, 0)
         self.number = 0
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether the last entry has been given."""
+        return self._finished
+
     def resume(self, number: int, positions: Mapping[str, Position], ended: set[str], finished: bool) -> None:
         self.number = number
-        self._positions.update(positions)
-        self._ended = ended
-        self._finished = finished
+        self._positions.update({name: at for name, at in positions.items() if name in self._sources})
+        self._ended = ended & self._sources.keys()
+        self._finished = finished and self._ended == self._sources.keys()
+
+    def change(self, sources: Mapping[str, Source]) -> None:
+        """Go on with these sources; what is not known yet is read from its beginning."""
+        same = {name for name, source in sources.items() if self._sources.get(name) is source}
+        self._sources = dict(sources)
+        self._positions = {name: self._positions[name] if name in same else {} for name in sources}
+        self._newest = {name: self._newest[name] if name in same else None for name in sources}
+        self._span = {name: self._span[name] if name in same else 0 for name in sources}
+        self._ended &= same
+        self._finished = self._finished and self._ended == sources.keys()
 
     def next(self, newest: Mapping[str, int | None]) -> Entry | None:
         """The next entry; None if there is nothing to read at the moment (or ever, if it was the last).

@@ -6,7 +6,7 @@ time, so that memory does not follow the size of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -24,6 +24,12 @@ class Fragment:
         self.flow = flow
         self._fields = {v.source: v.fields for v in flow.vertices if v.source is not None}
         self._waiting: dict[str, list[Delta]] = {name: [] for name in self._fields}
+
+    def keep(self, outputs: Collection[str]) -> None:
+        """Let go of what no other output needs."""
+        self.flow.keep(outputs)
+        self._fields = {name: f for name, f in self._fields.items() if name in self.flow.sources}
+        self._waiting = {name: self._waiting[name] for name in self._fields}
 
     def absorb(self, name: str, delta: Delta) -> None:
         """Take in rows of an input, in the order in which they arrived."""
@@ -63,7 +69,8 @@ class Fragment:
     def restore(self, state: State) -> None:
         self.flow.restore(part("flow", state))
         for name, table in part("waiting", state).items():
-            self._waiting[name] = [waiting_delta(table)]
+            if name in self._waiting:
+                self._waiting[name] = [waiting_delta(table)]
 
     @property
     def waiting(self) -> Tally:

@@ -12,21 +12,28 @@ from sash.runtime.stage import ChunkResult
 
 
 @dataclass(frozen=True, slots=True)
-class Harvest:
-    """`results` of chunks in order of arrival, and rows for the operators at the driver.
+class PartHarvest:
+    """Of one part of the run: rows for its operators at the driver, as (input, rank, rows).
 
-    `rows` are (input, rank, rows); `first` the first instants of the streams that sub-queries give; `files`
-    the state of each cell after the batch; `tallies` what operators did, by (operator, partition).
+    `first` are the first instants of the streams that sub-queries give; `tallies` what operators did, by
+    (operator, partition).
     """
 
-    results: Sequence[ChunkResult]
     rows: tuple[tuple[str, int, Delta], ...] = ()
     first: Mapping[str, int] = field(default_factory=dict)
-    files: Mapping[str, tuple[StateFile, ...]] = field(default_factory=dict)
     tallies: Mapping[tuple[int, int], Tally] = field(default_factory=dict)
 
 
-def scanned(results: Sequence[ChunkResult]) -> Harvest:
-    """The harvest where all operators are at the driver: the rows of scans are for them."""
-    rows = ((rows.scan, result.sequence, rows.delta) for result in results for rows in result.scanned)
-    return Harvest(results, tuple(rows))
+NOTHING = PartHarvest()
+
+
+@dataclass(frozen=True, slots=True)
+class Harvest:
+    """`results` of chunks in order of arrival; `files`: the state of each cell after the batch."""
+
+    results: Sequence[ChunkResult]
+    files: Mapping[str, tuple[StateFile, ...]] = field(default_factory=dict)
+    parts: Mapping[int, PartHarvest] = field(default_factory=dict)
+
+    def of(self, part: int) -> PartHarvest:
+        return self.parts.get(part, NOTHING)

@@ -17,8 +17,9 @@ import pyarrow as pa
 from sash.errors import NotYet
 from sash.lang import Program
 from sash.lang.bound import OneTimeQuery
+from sash.runtime.changes import Changes
 from sash.runtime.report import Monitor, Summary
-from sash.runtime.run import run_program
+from sash.runtime.run import refuse_what_cannot_run, run_program
 
 Wake = Callable[[], None]
 
@@ -44,6 +45,7 @@ class Live:
         self._monitor = monitor
         self._wake = wake
         self._stop = stop
+        self._changes = Changes()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sash-run", daemon=True)
 
@@ -76,13 +78,13 @@ class Live:
         if threading.current_thread() is not self._thread:
             self.wait()
 
-    def change(self, program: Program) -> None:
-        """Go on with other queries, from the next batch."""
-        raise NotYet(
-            "queries cannot be created or dropped while the pipeline runs",
-            hint="stop() the session, change the queries, and start() it again; without a checkpoint "
-            "bounded input is then read from its beginning",
-        )
+    def change(self, program: Program, done: Callable[[], None]) -> bool:
+        """Go on with other queries from the next batch, before which `done` is called in the run's thread.
+
+        False if the run has ended meanwhile.
+        """
+        refuse_what_cannot_run(program)
+        return self._changes.ask(program, done)
 
     def ask(self, query: OneTimeQuery) -> pa.Table:
         """Answer a one-time query over the windows as they are."""
@@ -100,10 +102,12 @@ class Live:
                 base_dir=self._base_dir,
                 monitor=self._monitor,
                 stop=self._stop,
+                changes=self._changes,
                 **self._options,
             )
         except BaseException as failure:
             self.failure = failure
         finally:
+            self._changes.close()
             self._ended.set()
             self._wake()

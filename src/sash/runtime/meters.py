@@ -51,9 +51,13 @@ class Meters:
         self._plane = plane
 
     @cached_property
-    def _continuous(self) -> dict[str, tuple[_Meter, ...]]:
-        places = self._plane.continuous.places
-        return {q.name: tuple(_meters(q.plan, places[q.name])) for q in self._plane.plan.continuous}
+    def _continuous(self) -> dict[int, dict[str, tuple[_Meter, ...]]]:
+        """By part, the nodes of its queries."""
+        found = {}
+        for number, part in self._plane.parts.items():
+            places = part.continuous.places
+            found[number] = {q.name: tuple(_meters(q.plan, places[q.name])) for q in part.plan.continuous}
+        return found
 
     @cached_property
     def _periodic(self) -> tuple[tuple[PeriodicQuery, tuple[tuple[int, str, Node], ...]], ...]:
@@ -69,7 +73,10 @@ class Meters:
 
     def measure(self, answered: Mapping[str, int]) -> Measures:
         """What all operators did, and the state behind each query."""
-        operators = [*self._tallied(self._plane.continuous.totals()), *self._looked_up(answered)]
+        operators: list[OperatorTally] = []
+        for number, part in self._plane.parts.items():
+            operators.extend(self._tallied(number, part.continuous.totals()))
+        operators.extend(self._looked_up(answered))
         queries = dict.fromkeys(answered, Held())
         for tally in operators:
             queries[tally.query] += tally.held
@@ -77,10 +84,13 @@ class Meters:
 
     def largest(self, partition: int) -> Largest | None:
         """Whose state is the greatest in a partition; None where more than that waits for the clock."""
-        everywhere = self._plane.continuous.tallies().items()
-        tallies = {number: tally for (number, at), tally in everywhere if at == partition}
-        waiting = sum(tally.state_bytes for number, tally in tallies.items() if number < 0)
-        found = list(self._tallied(tallies))
+        found: list[OperatorTally] = []
+        waiting = 0
+        for part, each in self._plane.parts.items():
+            everywhere = each.continuous.tallies().items()
+            tallies = {number: tally for (number, at), tally in everywhere if at == partition}
+            waiting += sum(tally.state_bytes for number, tally in tallies.items() if number < 0)
+            found.extend(self._tallied(part, tallies))
         if partition == DRIVER:
             found += self._looked_up({})
         held: dict[str, Held] = {}
@@ -92,9 +102,9 @@ class Meters:
         most = max((t for t in found if t.query == query), key=lambda tally: tally.held.bytes)
         return Largest(query, held[query], most.operator, most.held)
 
-    def _tallied(self, tallies: Mapping[int, Tally]) -> Iterator[OperatorTally]:
+    def _tallied(self, part: int, tallies: Mapping[int, Tally]) -> Iterator[OperatorTally]:
         accepted = self._accepted
-        for query, meters in self._continuous.items():
+        for query, meters in self._continuous[part].items():
             for meter in meters:
                 given = tallies.get(meter.gives, _NONE)
                 held = Held()

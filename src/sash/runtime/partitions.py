@@ -1,9 +1,11 @@
 """Operators in partitions: what a partition does with a batch, whatever process it runs in.
 
 Rows travel as messages: from the chunks of a batch to the cells of the first stage, from stage to stage, and
-at last to the driver. Every cell gets the extents of all chunks, too, so it knows how far time has come
-without asking anybody; a batch in which a chunk judged a late row wrongly is recognised by all cells, and
-none of them takes anything of it in.
+at last to the driver. Every partition gets the extents of all chunks, too, so it knows how far time has come
+without asking anybody; a batch in which a chunk judged a late row wrongly is recognised by all of them, and
+none takes anything of it in.
+
+Queries that came into the run together are a part of it: each part has its own stages and cells.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,14 +21,15 @@ import pyarrow as pa
 
 from sash.errors import SashError
 from sash.operators.answers import Sequenced
-from sash.operators.cut import TOP, Cut, Stage
+from sash.operators.cut import TOP, Cut, Sent, Stage
 from sash.operators.dataflow import Tally
 from sash.operators.delta import Delta
 from sash.runtime.cell import Cell, StateFile, Work
-from sash.runtime.clock import Clock, StreamState, advanced
+from sash.runtime.clock import Clock, StreamState, advanced, begun
 from sash.runtime.files import told
 from sash.runtime.fragment import Fragment
-from sash.runtime.harvest import Harvest
+from sash.runtime.harvest import Harvest, PartHarvest
+from sash.runtime.plane import QueryPlane
 from sash.runtime.stage import ChunkExtent, ChunkResult, misjudged
 from sash.runtime.wire import pack_deltas, unpack_delta
 
@@ -34,6 +37,8 @@ from sash.runtime.wire import pack_deltas, unpack_delta
 _LARGE = 1 << 16
 NEWS = -1
 """The link of messages that are not rows of an exchange."""
+ALL = -1
+"""The part of messages for all parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ class Message:
     the file at `path`.
     """
 
+    part: int
     stage: int
     target: int
     link: int
@@ -86,13 +92,32 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A batch, and what came before it: the streams, how far time had come, and who has ended since."""
+    """A batch, and what came before it: the streams, how far time had come, and who has ended since.
+
+    `parts` has what was before it for each part: the first instants of its streams, and the exchanges, by
+    their names, that somebody still needs.
+    """
 
     batch: int
     clock: Clock
     streams: Mapping[str, StreamState]
     through: int | None
     ended: tuple[str, ...]
+    parts: Mapping[int, PartTurn]
+
+
+@dataclass(frozen=True, slots=True)
+class PartTurn:
+    first: Mapping[str, int]
+    needed: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """What tasks must know to send the rows of chunks: (part, scan, how) and the number of stages."""
+
+    sends: tuple[tuple[int, str, Sent], ...]
+    stages: int
 
 
 def waiting_before(stage: int) -> int:
@@ -100,25 +125,42 @@ def waiting_before(stage: int) -> int:
     return -stage
 
 
-def cell_name(stage: int, partition: int) -> str:
-    return f"{stage}.{partition}"
+def cell_name(part: int, stage: int, partition: int) -> str:
+    return f"{part}.{stage}.{partition}"
+
+
+def part_of(cell: str) -> int:
+    return int(cell.partition(".")[0])
+
+
+def routes(plane: QueryPlane) -> Routes:
+    """How the rows of scans are sent to the parts that need them."""
+    sends = []
+    stages = 0
+    for number, part in plane.parts.items():
+        cut, needed = part.continuous.cut, part.continuous.needed
+        if cut is not None:
+            stages = max(stages, len(cut.stages))
+            sends += [
+                (number, plane.scans[name], sent)
+                for name, sent in cut.sources
+                if sent.name in needed and name in plane.scans
+            ]
+    return Routes(tuple(sends), stages)
 
 
 # ---------------------------------------------------------------- sending
 
 
-def scatter(cut: Cut, result: ChunkResult, of: int) -> Iterator[Message]:
+def scatter(routes: Routes, result: ChunkResult, of: int) -> Iterator[Message]:
     """The messages of a chunk: its rows, and to everybody its extent."""
     scanned = {rows.scan: rows.delta for rows in result.scanned}
-    for name, sent in cut.sources:
+    for part, name, sent in routes.sends:
         delta = scanned.get(name)
         if delta is not None and len(delta):
             for target, rows in sent.partitions(delta, 0, of):
-                yield Message(sent.stage, target, sent.number, result.sequence, pack_deltas([rows]))
-    news = pickle.dumps(News((result.extent,)), 5)
-    for stage in range(1, len(cut.stages) + 1):
-        for target in range(of):
-            yield Message(stage, target, NEWS, 0, news)
+                yield Message(part, sent.stage, target, sent.number, result.sequence, pack_deltas([rows]))
+    yield from _told_everybody(News((result.extent,)), ALL, 1, routes.stages, of)
     home = ChunkResult(
         result.stream,
         result.sequence,
@@ -129,37 +171,49 @@ def scatter(cut: Cut, result: ChunkResult, of: int) -> Iterator[Message]:
         result.late,
         result.rejected,
     )
-    yield Message(TOP, TOP, NEWS, 0, pickle.dumps(News(result=home), 5))
+    yield Message(ALL, TOP, TOP, NEWS, 0, pickle.dumps(News(result=home), 5))
 
 
 def failed(failure: SashError) -> Message:
     """For the driver, as it is: Spark would turn it into a page of text."""
-    return Message(TOP, TOP, NEWS, 0, pickle.dumps(News(failure=failure), 5))
+    return Message(ALL, TOP, TOP, NEWS, 0, pickle.dumps(News(failure=failure), 5))
 
 
-def wake(cut: Cut, of: int) -> Iterator[Message]:
-    """A message for every cell, so that each takes part in a batch without chunks."""
-    nothing = pickle.dumps(News(), 5)
-    for stage in range(1, len(cut.stages) + 1):
+def wake(routes: Routes, of: int) -> Iterator[Message]:
+    """A message for every partition, so that each takes part in a batch without chunks."""
+    yield from _told_everybody(News(), ALL, 1, routes.stages, of)
+
+
+def _told_everybody(news: News, part: int, first: int, last: int, of: int) -> Iterator[Message]:
+    """News for all partitions in the stages from `first` to `last`."""
+    content = pickle.dumps(news, 5)
+    for stage in range(first, last + 1):
         for target in range(of):
-            yield Message(stage, target, NEWS, 0, nothing)
+            yield Message(part, stage, target, NEWS, 0, content)
 
 
 def first_files(
-    cut: Cut, relations: Mapping[str, Delta], of: int, directory: Path, *, durable: bool
+    part: int,
+    cut: Cut,
+    relations: Mapping[str, Delta],
+    of: int,
+    directory: Path,
+    *,
+    batch: int,
+    durable: bool,
 ) -> dict[str, tuple[StateFile, ...]]:
-    """The state of cells before the first batch: the rows of static relations, where they are needed."""
+    """The state of a part's cells after `batch`, before its first: the rows of static relations."""
     rows: dict[tuple[int, int], list[tuple[str, int, Delta]]] = defaultdict(list)
     for name, delta in relations.items():
         for source, sent in cut.sources:
-            if source == f"relation {name}" and len(delta):
-                for target, part in sent.partitions(delta, 0, of):
-                    rows[sent.stage, target].append((sent.name, 0, part))
+            if source == f"relation {name}" and len(delta) and sent.stage != TOP:
+                for target, sent_rows in sent.partitions(delta, 0, of):
+                    rows[sent.stage, target].append((sent.name, 0, sent_rows))
     files = {}
     for (stage, target), given in rows.items():
         fragment = Fragment(pickle.loads(pickle.dumps(cut.stages[stage - 1])).flow(target, of))
-        cell = Cell(cell_name(stage, target), fragment, directory, durable=durable)
-        for _ in cell.apply(-1, Work(tuple(given), None, {})):
+        cell = Cell(cell_name(part, stage, target), fragment, directory, durable=durable)
+        for _ in cell.apply(batch, Work(tuple(given), None, {})):
             pass
         files[cell.name] = cell.files
         cell.close()
@@ -172,73 +226,108 @@ def first_files(
 class Partition:
     """The cells of one partition, with their state in memory.
 
-    A cell whose state is not there, or of another batch, reads it from its files.
+    A cell whose state is not there, or of another batch, reads it from its files. `cut_of` gives the cut of
+    a part, in a copy whose operators are the partition's own.
     """
 
-    def __init__(self, cut: Cut, partition: int, of: int, directory: Path, *, durable: bool) -> None:
-        self._stages = cut.stages
-        # Each cell gets operators of its own.
-        self._packed = [pickle.dumps(stage) for stage in cut.stages]
+    def __init__(
+        self, cut_of: Callable[[int], Cut], partition: int, of: int, directory: Path, *, durable: bool
+    ) -> None:
+        self._cut_of = cut_of
         self._partition = partition
         self._of = of
         self._directory = directory
         self._durable = durable
-        self._cells: dict[int, Cell] = {}
+        # By part and stage.
+        self._stages: dict[tuple[int, int], Stage] = {}
+        self._cells: dict[tuple[int, int], Cell] = {}
+        # Which exchanges were needed when a cell was last asked to take part.
+        self._needed: dict[tuple[int, int], frozenset[str]] = {}
         # What the last batch gave, for who asks again.
-        self._given: dict[int, tuple[int, list[Message]]] = {}
+        self._given: dict[tuple[int, int], tuple[int, list[Message]]] = {}
 
     def run(
-        self, stage: int, turn: Turn, messages: Sequence[Message], files: Sequence[StateFile]
+        self,
+        stage: int,
+        turn: Turn,
+        messages: Sequence[Message],
+        files: Mapping[int, Sequence[StateFile]],
     ) -> list[Message]:
-        """Take part in a batch; `files` are the state before it. Asked again, it gives the same again."""
-        news = [pickle.loads(message.content) for message in messages if message.link == NEWS]
-        extents = [extent for each in news for extent in each.extents]
-        newest = {name: state.newest for name, state in turn.streams.items()}
-        if misjudged(extents, newest, turn.clock.slacks):
+        """Take part in a batch; `files` are the state before it, of each part that has the stage.
+
+        Asked again, it gives the same again.
+        """
+        news: dict[int, list[News]] = defaultdict(list)
+        rows: dict[int, list[Message]] = defaultdict(list)
+        for message in messages:
+            if message.link == NEWS:
+                news[message.part].append(pickle.loads(message.content))
+            else:
+                rows[message.part].append(message)
+        extents = [extent for each in news[ALL] for extent in each.extents]
+        if misjudged(extents, turn.clock.bars(turn.streams), turn.clock.slacks):
             return []
-        known = self._given.get(stage)
+        for place in [place for place in self._cells if place[0] not in turn.parts]:
+            self._drop(place)
+        given: list[Message] = []
+        for part, saved in files.items():
+            given.extend(self._part(part, stage, turn, rows[part], news[part], extents, saved))
+        return given
+
+    def _part(
+        self,
+        part: int,
+        stage: int,
+        turn: Turn,
+        rows: Sequence[Message],
+        news: Sequence[News],
+        extents: Sequence[ChunkExtent],
+        files: Sequence[StateFile],
+    ) -> list[Message]:
+        place = (part, stage)
+        known = self._given.get(place)
         if known is not None and known[0] == turn.batch:
             return known[1]
-        cell = self._cell(stage, turn.batch, files)
+        cell = self._cell(place, turn, files)
         try:
-            given = self._apply(cell, stage, turn, messages, news, extents)
+            given = self._apply(cell, place, turn, rows, news, extents)
         except BaseException:
             # What has been done by half must not be gone on with.
-            self._drop(stage)
+            self._drop(place)
             raise
-        self._given[stage] = (turn.batch, given)
+        self._given[place] = (turn.batch, given)
         return given
 
     def _apply(
         self,
         cell: Cell,
-        stage: int,
+        place: tuple[int, int],
         turn: Turn,
-        messages: Sequence[Message],
+        sent_rows: Sequence[Message],
         news: Sequence[News],
         extents: Sequence[ChunkExtent],
     ) -> list[Message]:
-        streams = advanced(turn.streams, extents, turn.ended)
-        through = turn.clock.through(streams)
+        part, _ = place
+        through = turn.clock.through(advanced(turn.streams, extents, turn.ended))
         if through is not None and turn.through is not None and through <= turn.through:
             through = None
-        first = turn.clock.firsts(streams)
+        first = turn.clock.firsts(begun(turn.parts[part].first, extents))
         for each in news:
             first.update(each.first or {})
-        sent_rows = [message for message in messages if message.link != NEWS]
         packed = tuple(message.content for message in sent_rows)
         rows = tuple(
             (f"exchange {m.link}", m.rank, unpack_delta(content))
             for m, content in zip(sent_rows, packed, strict=True)
         )
-        plan = self._stages[stage - 1]
+        plan = self._stages[place]
         sends = {sent.name: sent for _, sent in plan.sends}
         given: dict[tuple[str, int], list[Delta]] = defaultdict(list)
         for name, delta in cell.apply(turn.batch, Work(rows, through, first, packed)):
-            for target, part in sends[name].partitions(delta, self._partition, self._of):
-                given[name, target].append(part)
+            for target, rows_there in sends[name].partitions(delta, self._partition, self._of):
+                given[name, target].append(rows_there)
         sent = [
             Message(
+                part,
                 sends[name].stage,
                 target,
                 sends[name].number,
@@ -247,9 +336,10 @@ class Partition:
             )
             for (name, target), deltas in given.items()
         ]
-        return [*sent, *self._news(cell, stage, plan)]
+        return [*sent, *self._news(cell, place, plan)]
 
-    def _news(self, cell: Cell, stage: int, plan: Stage) -> Iterator[Message]:
+    def _news(self, cell: Cell, place: tuple[int, int], plan: Stage) -> Iterator[Message]:
+        part, stage = place
         flow = cell.fragment.flow
         begun = {
             v.operator.name: v.operator.first
@@ -257,43 +347,47 @@ class Partition:
             if isinstance(v.operator, Sequenced) and v.operator.first is not None
         }
         if begun:
-            told = pickle.dumps(News(first=begun), 5)
-            for later in range(stage + 1, len(self._stages) + 1):
-                for target in range(self._of):
-                    yield Message(later, target, NEWS, 0, told)
+            last = len(self._cut_of(part).stages)
+            yield from _told_everybody(News(first=begun), part, stage + 1, last, self._of)
         tallies: dict[tuple[int, int], Tally] = {}
         for number, tally in zip(plan.numbers, flow.tallies(), strict=True):
             if number >= 0:
                 # An operator may stand here twice.
-                place = (number, self._partition)
-                tallies[place] = tallies.get(place, Tally()) + tally
+                at = (number, self._partition)
+                tallies[at] = tallies.get(at, Tally()) + tally
         tallies[waiting_before(stage), self._partition] = cell.fragment.waiting
         flow.count_anew()
         news = News(first=begun, cell=cell.name, files=cell.files, tallies=tallies)
-        yield Message(TOP, TOP, NEWS, 0, pickle.dumps(news, 5))
+        yield Message(part, TOP, TOP, NEWS, 0, pickle.dumps(news, 5))
 
-    def _cell(self, stage: int, batch: int, files: Sequence[StateFile]) -> Cell:
-        """The cell with its state before a batch."""
-        cell = self._cells.get(stage)
-        if cell is not None and cell.batch == batch - 1 and cell.files == tuple(files):
-            return cell
-        self._drop(stage)
-        plan: Stage = pickle.loads(self._packed[stage - 1])
-        fragment = Fragment(plan.flow(self._partition, self._of))
-        cell = Cell(cell_name(stage, self._partition), fragment, self._directory, durable=self._durable)
-        cell.load(batch - 1, files)
-        self._cells[stage] = cell
+    def _cell(self, place: tuple[int, int], turn: Turn, files: Sequence[StateFile]) -> Cell:
+        """The cell with its state before a batch, and without what nobody needs any more."""
+        part, stage = place
+        needed = turn.parts[part].needed
+        cell = self._cells.get(place)
+        if cell is None or cell.batch != turn.batch - 1 or cell.files != tuple(files):
+            self._drop(place)
+            self._stages[place] = plan = self._cut_of(part).stages[stage - 1]
+            fragment = Fragment(plan.flow(self._partition, self._of))
+            fragment.keep(needed)
+            name = cell_name(part, stage, self._partition)
+            cell = Cell(name, fragment, self._directory, durable=self._durable)
+            cell.load(turn.batch - 1, files)
+            self._cells[place] = cell
+        elif self._needed[place] != needed:
+            cell.fragment.keep(needed)
+        self._needed[place] = needed
         return cell
 
-    def _drop(self, stage: int) -> None:
-        self._given.pop(stage, None)
-        cell = self._cells.pop(stage, None)
+    def _drop(self, place: tuple[int, int]) -> None:
+        self._given.pop(place, None)
+        cell = self._cells.pop(place, None)
         if cell is not None:
             cell.close()
 
     def close(self) -> None:
-        for stage in list(self._cells):
-            self._drop(stage)
+        for place in list(self._cells):
+            self._drop(place)
 
 
 # ---------------------------------------------------------------- bringing home
@@ -302,21 +396,25 @@ class Partition:
 def gather(messages: Iterable[Message]) -> Harvest:
     """What has come to the driver."""
     results: list[ChunkResult] = []
-    rows: list[tuple[str, int, Delta]] = []
-    first: dict[str, int] = {}
     files: dict[str, tuple[StateFile, ...]] = {}
-    tallies: dict[tuple[int, int], Tally] = {}
+    rows: dict[int, list[tuple[str, int, Delta]]] = defaultdict(list)
+    first: dict[int, dict[str, int]] = defaultdict(dict)
+    tallies: dict[int, dict[tuple[int, int], Tally]] = defaultdict(dict)
     for message in messages:
         if message.link != NEWS:
-            rows.append((f"exchange {message.link}", message.rank, unpack_delta(message.content)))
+            link = f"exchange {message.link}"
+            rows[message.part].append((link, message.rank, unpack_delta(message.content)))
             continue
         news: News = pickle.loads(message.content)
         if news.failure is not None:
             raise news.failure
         if news.result is not None:
             results.append(news.result)
-        first.update(news.first or {})
         if news.cell is not None:
             files[news.cell] = news.files
-        tallies.update(news.tallies or {})
-    return Harvest(results, tuple(rows), first, files, tallies)
+        first[message.part].update(news.first or {})
+        tallies[message.part].update(news.tallies or {})
+    parts = {
+        part: PartHarvest(tuple(rows[part]), first[part], tallies[part]) for part in {*rows, *first} - {ALL}
+    }
+    return Harvest(results, files, parts)

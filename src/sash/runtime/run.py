@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sash.errors import NotYet, UserError
 from sash.lang import Program
-from sash.plan.run_plan import plan_run
+from sash.runtime.changes import Changes
 from sash.runtime.engine import DEFAULT_BATCH_ROWS, Options
 from sash.runtime.report import Monitor, Silent, Summary
 
@@ -29,11 +29,12 @@ def run_program(
     debug: bool = False,
     monitor: Monitor | None = None,
     stop: threading.Event | None = None,
+    changes: Changes | None = None,
 ) -> Summary:
     """Run the standing queries of a program until all input has ended or `stop` is set.
 
-    `max_state` bounds the bytes of state of a partition (None: as this machine can bear, 0: no bound),
-    `max_memory` those of this process.
+    `changes` brings other queries meanwhile. `max_state` bounds the bytes of state of a partition (None: as
+    this machine can bear, 0: no bound), `max_memory` those of this process.
     """
     if not program.queries and not program.one_time:
         raise UserError(
@@ -45,8 +46,7 @@ def run_program(
         raise UserError(
             f"unknown runtime '{runtime}'", expected=f"one of: {', '.join(RUNTIMES)}", id="unknown-runtime"
         )
-    _refuse_what_cannot_run(program)
-    plan = plan_run(program)
+    refuse_what_cannot_run(program)
     options = Options(
         base_dir=base_dir,
         checkpoint=checkpoint,
@@ -60,17 +60,18 @@ def run_program(
         monitor=monitor or Silent(),
     )
     stop = stop or threading.Event()
+    changes = changes or Changes()
     # Each runtime is imported when it is asked for: the inline one works without Spark and Java.
     if runtime == "inline":
         from sash.runtime.inline import run_inline
 
-        return run_inline(plan, options, stop)
+        return run_inline(program, options, stop, changes)
     from sash.runtime.spark.pipeline import run_spark
 
-    return run_spark(plan, options, stop)
+    return run_spark(program, options, stop, changes)
 
 
-def _refuse_what_cannot_run(program: Program) -> None:
+def refuse_what_cannot_run(program: Program) -> None:
     """Statements that are understood and that a run would otherwise pass over in silence."""
     for construct, found in (
         ("CREATE ARCHIVE", program.archives),

@@ -6,6 +6,8 @@ import logging
 import threading
 from collections.abc import Mapping
 
+import pyarrow as pa
+
 from sash.runtime.report import BatchReport, Summary
 from sash.session.inbox import Inbox, Room
 from sash.session.kept import Kept
@@ -40,7 +42,7 @@ class Delivery:
         """Whether the run goes on from a checkpoint shows in its first batch."""
 
     def batch(self, report: BatchReport) -> None:
-        self._begin(report.number)
+        self._begin(report.number, report.answered, report.answers)
         with self._room.changed:
             inboxes = dict(self._inboxes)
         for name, inbox in inboxes.items():
@@ -55,7 +57,7 @@ class Delivery:
         _LOG.warning("%s", text)
 
     def finished(self, summary: Summary) -> None:
-        self._begin(summary.batches)
+        self._begin(summary.batches, summary.answered, {})
 
     def end(self, failure: BaseException | None) -> None:
         """The run is over."""
@@ -63,7 +65,7 @@ class Delivery:
             for inbox in self._inboxes.values():
                 inbox.close(failure)
 
-    def _begin(self, batch: int) -> None:
+    def _begin(self, batch: int, answered: Mapping[str, int], answers: Mapping[str, pa.Table]) -> None:
         """Before the first batch of this run: take up the views as they were after the batch before it."""
         if self._has_begun:
             return
@@ -71,7 +73,9 @@ class Delivery:
         if batch == 0:
             return
         for name, inbox in self._inboxes.items():
-            if inbox.view is None:
+            given = answers[name].num_rows if name in answers else 0
+            if inbox.view is None or answered.get(name, 0) == given:
+                # A query that has said nothing before this batch is not gone on with.
                 continue
             found = None if self._kept is None else self._kept.load(name, batch - 1, inbox.view.schema)
             inbox.resume(found)

@@ -329,7 +329,7 @@ class Session:
 
     def _adopt(self, known: Known, added: Query | None = None) -> None:
         """From now on the catalog is this one; `added` is the handle of a query that is new in it."""
-        if self._is_running and known.queries != self._known.queries:
+        if self._is_running and _concerns_run(self._known, known):
             self._change_run(known, added)
         for name, handle in list(self._handles.items()):
             if known.queries.get(name) != handle.definition:
@@ -338,17 +338,29 @@ class Session:
         self._known = known
 
     def _change_run(self, known: Known, added: Query | None) -> None:
-        assert self._live is not None
-        assert self._delivery is not None
-        if added is not None:
-            # Before the change: its first answers may come with the next batch.
-            self._delivery.watch(added.name, added._enter_run())
-        try:
-            self._live.change(program_of(known))
-        except BaseException:
-            if added is not None:
-                self._delivery.forget(added.name)
-            raise
+        """Let the pipeline go on with other queries; all that are new are watched from their first batch."""
+        live, delivery = self._live, self._delivery
+        assert live is not None
+        assert delivery is not None
+        gone = [name for name, query in self._known.queries.items() if known.queries.get(name) != query]
+        handles = {} if added is None else {added.name: added}
+        for name, definition in known.queries.items():
+            if self._known.queries.get(name) != definition and name not in handles:
+                handles[name] = self._handle(definition, known, DEFAULT_PENDING)
+
+        def watch() -> None:
+            for name in gone:
+                delivery.forget(name)
+            for name, handle in handles.items():
+                delivery.watch(name, handle._enter_run())
+
+        with self._room.waiting():
+            has_changed = live.change(program_of(known), watch)
+        for name in gone:
+            if name in self._handles:
+                self._handles.pop(name)._drop()
+        if has_changed:
+            self._handles.update(handles)
 
     def _give(self, definition: Definition, known: Known) -> pa.Table | str:
         match definition:
@@ -384,6 +396,15 @@ def _started(
     live = Live(program, base_dir=base_dir, options=options, monitor=delivery, stop=stop, wake=wake)
     live.start()
     return live
+
+
+def _concerns_run(before: Known, after: Known) -> bool:
+    """Whether the pipeline has to know: other queries, or streams and relations that are gone."""
+    return (
+        before.queries != after.queries
+        or any(after.streams.get(name) != stream for name, stream in before.streams.items())
+        or any(after.relations.get(name) != relation for name, relation in before.relations.items())
+    )
 
 
 def _counted(count: int, one: str, many: str) -> str:

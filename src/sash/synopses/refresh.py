@@ -11,7 +11,7 @@ instant is a function of those totals alone, so nothing else of a query needs to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +59,15 @@ class Refresher:
         self._changes = _Stack()
         self._wholes = _Stack()
         synopsis.dependents.append(self)
+
+    def drop(self, queries: Collection[str]) -> bool:
+        """Go on without some queries; gives whether none is left."""
+        self._whole = [query for query in self._whole if query.name not in queries]
+        self._changing = [query for query in self._changing if query.name not in queries]
+        if self._whole or self._changing:
+            return False
+        self._synopsis.dependents.remove(self)
+        return True
 
     @property
     def left(self) -> int:

@@ -143,11 +143,11 @@ KINDS = [
     ("out/kinds", SinkError),
     ("s.late.jsonl", SinkError),
     ("s.rejects.jsonl", SinkError),
-    ("state/program.json", CheckpointError),
+    ("state/format.json", CheckpointError),
     ("state/.manifest.json", CheckpointError),
     ("state/panes/", CheckpointError),
-    ("state/cells/.1.", CheckpointError),
-    ("state/cells/.answers", CheckpointError),
+    ("state/cells/.0.1.", CheckpointError),
+    ("state/cells/.0.answers", CheckpointError),
     ("state/feed/.0", CheckpointError),
     ("state/feed/.count", CheckpointError),
 ]
@@ -156,8 +156,8 @@ KINDS = [
 @pytest.mark.parametrize("nth", [0, 3])
 @pytest.mark.parametrize(("part", "kind"), KINDS, ids=[part for part, _ in KINDS])
 def test_a_full_disk_loses_nothing(tmp_path, expected, part, kind, nth):
-    if part == "state/program.json":
-        part, nth = "state/.program.json", 0
+    if part == "state/format.json":
+        part, nth = "state/.format.json", 0
     write_rows(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
         Refusal(patch, part, nth, errno.ENOSPC)

@@ -10,10 +10,9 @@ import pytest
 
 from sash.errors import LimitError, UserError
 from sash.lang import bind_program
-from sash.plan.run_plan import plan_run
 from sash.runtime import limits
 from sash.runtime.engine import Engine, Options
-from sash.runtime.inline.pipeline import _Inline
+from sash.runtime.inline.pipeline import Inline
 from sash.runtime.memory import machine_bytes, resident_bytes
 from sash.runtime.run import run_program
 from sash.runtime.sinks.jsonl import JsonLinesSink
@@ -185,8 +184,8 @@ def test_a_slow_sink_slows_the_source(tmp_path, monkeypatch, overlap):
     written    0 . . 1 . . 2 . .
     """
     (tmp_path / "s.csv").write_text("t,k,n\n" + "".join(f"{i},{i},{i}\n" for i in range(100)))
-    plan = plan_run(bind_program(STREAM + "CREATE QUERY q INTO 'jsonl:q.jsonl' AS SELECT n FROM s [NOW];\n"))
-    engine = Engine(plan, Options(base_dir=tmp_path, batch_rows=10), "inline", 1, overlap=overlap)
+    program = bind_program(STREAM + "CREATE QUERY q INTO 'jsonl:q.jsonl' AS SELECT n FROM s [NOW];\n")
+    engine = Engine(program, Options(base_dir=tmp_path, batch_rows=10), "inline", 1, overlap=overlap)
     decided, ahead = 0, []
     real = JsonLinesSink.write
 
@@ -199,7 +198,7 @@ def test_a_slow_sink_slows_the_source(tmp_path, monkeypatch, overlap):
     monkeypatch.setattr(JsonLinesSink, "write", slow)
     engine.load()
     engine.open_outputs()
-    inline = _Inline(engine, tmp_path)
+    inline = Inline(engine)
     while not engine.is_finished:
         entry = engine.next_entry()
         assert entry is not None
@@ -218,8 +217,8 @@ def test_a_batch_that_fails_while_the_source_is_idle_is_heard_of(tmp_path, monke
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text("t,k,n\n1,1,1\n2,2,2\n")
     text = STREAM.replace("FROM 'csv:s.csv'", "FROM 'csv:in' WITH (watch = true)")
-    plan = plan_run(bind_program(text + "CREATE QUERY q INTO 'jsonl:q.jsonl' AS SELECT n FROM s [NOW];\n"))
-    engine = Engine(plan, Options(base_dir=tmp_path), "inline", 1, overlap=True)
+    program = bind_program(text + "CREATE QUERY q INTO 'jsonl:q.jsonl' AS SELECT n FROM s [NOW];\n")
+    engine = Engine(program, Options(base_dir=tmp_path), "inline", 1, overlap=True)
     failed = threading.Event()
 
     def fail(self: JsonLinesSink, table: pa.Table) -> None:
@@ -231,7 +230,7 @@ def test_a_batch_that_fails_while_the_source_is_idle_is_heard_of(tmp_path, monke
     engine.open_outputs()
     entry = engine.next_entry()
     assert entry is not None
-    engine.take(entry, _Inline(engine, tmp_path).batch)
+    engine.take(entry, Inline(engine).batch)
     assert failed.wait(5)
     time.sleep(0.05)
     with pytest.raises(LimitError, match="full"):

@@ -10,6 +10,7 @@ from sash.lang import bind_program
 from sash.plan.run_plan import plan_run
 from sash.runtime.clock import StreamState, advanced
 from sash.runtime.harvest import Harvest
+from sash.runtime.part import Part
 from sash.runtime.plane import QueryPlane
 from sash.runtime.report import StreamCounts
 from sash.runtime.sources import REJECTS_SCHEMA
@@ -26,7 +27,7 @@ CREATE QUERY p INTO 'noop:' AS SELECT COUNT(*) AS c FROM r [RANGE 20 US SLIDE 4 
 @pytest.fixture
 def plane() -> QueryPlane:
     program = bind_program(PROGRAM)
-    return QueryPlane(plan_run(program))
+    return QueryPlane([Part(plan_run(program))])
 
 
 def states(plane: QueryPlane, **given: StreamState) -> None:
@@ -67,10 +68,10 @@ def test_streams_without_any_row_end_without_an_instant(plane):
 
 
 def test_panes_are_dead_when_the_last_boundary_minus_the_range_has_passed_them(plane):
-    assert plane.horizon("s0") is None
+    assert plane.horizons() == {"s0": None, "s1": None}
     plane.complete_through = 43
-    assert plane.horizon(plane.plan.queries[0].synopsis) == 40 - 10
-    assert plane.horizon(plane.plan.queries[1].synopsis) == 40 - 20
+    assert plane.horizons()[plane.plan.queries[0].synopsis] == 40 - 10
+    assert plane.horizons()[plane.plan.queries[1].synopsis] == 40 - 20
 
 
 def result(stream: str, accepted: int, newest: int | None, oldest: int | None, late: int = 0) -> ChunkResult:
@@ -99,7 +100,7 @@ def test_a_plane_that_is_restored_goes_on_where_the_other_stopped():
     second.feed([])
     for partial in [p for chunk in (rows[:10], rows[10:23]) for p in second.partials(chunk)]:
         second.plane.absorb_partial(partial)
-    second.plane.restore(first.plane.streams, first.plane.complete_through)
+    second.plane.restore(first.plane.streams, {0: first.plane.parts[0].first}, first.plane.complete_through)
     second.feed(rows[23:], end=True)
     for name in ("q0", "q1"):
         pieces = [r for fed in (first, second) for t in fed.tables[name] for r in t.to_pylist()]

@@ -11,8 +11,9 @@ from sash.lang import Program, bind_program
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.periodic import SynopsisSpec
 from sash.plan.run_plan import RunPlan, plan_run
-from sash.runtime.clock import advanced
+from sash.runtime.clock import advanced, begun
 from sash.runtime.harvest import Harvest
+from sash.runtime.part import Part
 from sash.runtime.plane import QueryPlane
 from sash.runtime.sources import REJECTS_SCHEMA
 from sash.runtime.stage import ChunkResult
@@ -61,7 +62,7 @@ class Fed:
     def __init__(self, *selects: str) -> None:
         self.program = program_of(*selects)
         self.plan = plan_run(self.program)
-        self.plane = QueryPlane(self.plan)
+        self.plane = QueryPlane([Part(self.plan)])
         self.rows: list[Row] = []
         self.batches = 0
         self.tables: dict[str, list[pa.Table]] = {query.name: [] for query in self.plan.queries}
@@ -75,7 +76,8 @@ class Fed:
             partials = tuple(self.partials(rows))
             results = [ChunkResult("s", 0, len(rows), max(times), min(times), partials, nothing, nothing)]
         harvest = Harvest(results)
-        self.plane.absorb(harvest, advanced(self.plane.streams, results, ["s"] if end else []))
+        streams = advanced(self.plane.streams, results, ["s"] if end else [])
+        self.plane.absorb(harvest, streams, {0: begun(self.plane.parts[0].first, results)})
         self.batches += 1
         for name, tables in self.plane.answer(self.batches, harvest).items():
             self.tables[name].extend(tables)
@@ -84,7 +86,7 @@ class Fed:
         return partials_of(rows, self.plan.synopses)
 
     def synopsis(self, number: int = 0) -> BasicIntervalSynopsis:
-        return self.plane._groups[number].synopsis
+        return list(self.plane.parts[0].synopses.values())[number]
 
     def check(self) -> None:
         """Assert that the answers so far are those of the oracle up to the clock."""

@@ -107,7 +107,7 @@ def estimate_relation_join(
     cost = Cost(rows.rate_out * work, 0.0, rows.withdrawn * work)
     rate, withdrawn = rows.rate_out * results, rows.withdrawn * results
     buffers: tuple[Buffer, ...] = ()
-    if node.relation.is_retroactive:
+    if node.relation.is_revised:
         found = rows.live / max(left, right, 1.0)
         buffers = (keep((rows,), 0, context, is_eager=False),)
         cost = cost + upkeep(buffers) + Cost(relation.rate_out * (PROBE + found))

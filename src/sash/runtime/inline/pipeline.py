@@ -6,19 +6,18 @@ With `partitions` the operators are divided as on Spark, and their partitions ta
 from __future__ import annotations
 
 import contextlib
+import pickle
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 
-from sash.operators.cut import TOP
-from sash.plan.run_plan import RunPlan
-from sash.runtime.checkpoint import CELLS
+from sash.lang import Program
+from sash.operators.cut import TOP, Cut
+from sash.runtime.changes import Changes
 from sash.runtime.engine import Engine, Newest, Options
 from sash.runtime.feed import Entry
-from sash.runtime.files import told
 from sash.runtime.harvest import Harvest
-from sash.runtime.partitions import Message, Partition, cell_name, first_files, gather, scatter, wake
+from sash.runtime.partitions import Message, Partition, gather, scatter, wake
 from sash.runtime.report import Summary
 from sash.runtime.scratch import scratch_folder
 from sash.runtime.sources import Chunk
@@ -28,17 +27,17 @@ from sash.runtime.stage import ChunkResult, run_chunk
 _IDLE = 0.05
 
 
-def run_inline(plan: RunPlan, options: Options, stop: threading.Event) -> Summary:
+def run_inline(program: Program, options: Options, stop: threading.Event, changes: Changes) -> Summary:
     """Run until all input has ended or `stop` is set."""
-    partitions = options.partitions if plan.continuous or plan.one_time else None
-    engine = Engine(plan, options, "inline", cores=1, partitions=partitions)
     with scratch_folder() as scratch:
+        engine = Engine(program, options, "inline", cores=1, state=scratch, partitions=options.partitions)
         try:
             engine.load()
-            with contextlib.closing(_Inline(engine, options.checkpoint or scratch)) as run:
+            with contextlib.closing(Inline(engine)) as run:
                 if not engine.is_finished:
                     engine.open_outputs()
                 while not engine.is_finished and not stop.is_set():
+                    changes.carry_out(engine.change)
                     entry = engine.pending_entry() or engine.next_entry()
                     if entry is None:
                         stop.wait(_IDLE)
@@ -50,22 +49,20 @@ def run_inline(plan: RunPlan, options: Options, stop: threading.Event) -> Summar
             engine.close()
 
 
-class _Inline:
+class Inline:
     """Runs chunks and, where operators are divided, partition after partition."""
 
-    def __init__(self, engine: Engine, directory: Path) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._cut = engine.plane.continuous.cut
-        self._partitions: list[Partition] = []
-        if self._cut is None or engine.partitions is None:
-            return
-        cells = directory / CELLS
-        with told(cells, "make"):
-            cells.mkdir(exist_ok=True)
-        of, durable = engine.partitions, engine.options.checkpoint is not None
-        self._partitions = [Partition(self._cut, i, of, cells, durable=durable) for i in range(of)]
-        if engine.taken < 0:
-            engine.cells = first_files(self._cut, engine.relations, of, cells, durable=durable)
+        of, durable = engine.partitions or 0, engine.options.checkpoint is not None
+        self._partitions = [
+            Partition(self._cut_of, i, of, engine.cells_directory, durable=durable) for i in range(of)
+        ]
+
+    def _cut_of(self, part: int) -> Cut:
+        """A copy: each cell has operators of its own."""
+        cut: Cut = pickle.loads(pickle.dumps(self._engine.plane.parts[part].continuous.cut))
+        return cut
 
     def batch(self, entry: Entry, chunks: Sequence[Chunk], newest: Newest) -> Harvest:
         plan = self._engine.plan
@@ -77,15 +74,14 @@ class _Inline:
             partition.close()
 
     def _divided(self, entry: Entry, results: Sequence[ChunkResult]) -> Harvest:
-        assert self._cut is not None
-        turn, of = self._engine.turn(entry), len(self._partitions)
+        turn, routes, of = self._engine.turn(entry), self._engine.routes, len(self._partitions)
         waiting: dict[int, dict[int, list[Message]]] = defaultdict(lambda: defaultdict(list))
-        sent = [message for result in results for message in scatter(self._cut, result, of)]
-        for message in (*wake(self._cut, of), *sent):
+        sent = [message for result in results for message in scatter(routes, result, of)]
+        for message in (*wake(routes, of), *sent):
             waiting[message.stage][message.target].append(message)
-        for stage in range(1, len(self._cut.stages) + 1):
+        for stage in range(1, routes.stages + 1):
             for target, partition in enumerate(self._partitions):
-                files = self._engine.cells.get(cell_name(stage, target), ())
+                files = self._engine.files_before(stage, target)
                 for message in partition.run(stage, turn, waiting[stage][target], files):
                     waiting[message.stage][message.target].append(message)
         return gather(waiting[TOP][TOP])

@@ -25,17 +25,18 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sash.errors import RunError, SashError
+from sash.operators.cut import Cut
 from sash.runtime.cell import StateFile
 from sash.runtime.files import told
 from sash.runtime.partitions import Message, Partition, Turn
 
-Head = tuple[int, int, int, int, str]
+Head = tuple[int, int, int, int, int, str]
 """Everything of a message but its payload."""
 _WORD = 8
 # How often a holder looks whether it is still needed, in seconds.
@@ -50,14 +51,14 @@ _START = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What all tasks of a run know: its plan, and where its state is.
+    """What all tasks of a run know: where its operators are, and their state.
 
     `alive` is a file that is there, and touched, as long as the run; `driver` the process of the run, None if
-    tasks may be on other machines; `cut` is pickled once for all tasks.
+    tasks may be on other machines; `cuts` a folder with the operators of each part.
     """
 
     id: str
-    cut: bytes
+    cuts: Path
     partitions: int
     directory: Path
     alive: Path
@@ -86,6 +87,12 @@ class Run:
             time.sleep(_LOOK)
         gone()
 
+    def cut_of(self, part: int) -> Cut:
+        path = self.cuts / str(part)
+        with told(path, "read"):
+            cut: Cut = pickle.loads(path.read_bytes())
+        return cut
+
     def mailbox(self, batch: int) -> Path | None:
         """Where the payloads of a batch are posted; they are removed when it is done."""
         if self.mail is None:
@@ -100,7 +107,7 @@ class Run:
 class Request:
     stage: int
     turn: Turn
-    files: tuple[StateFile, ...]
+    files: Mapping[int, tuple[StateFile, ...]]
     messages: tuple[Head, ...]
 
 
@@ -226,7 +233,7 @@ def hold(run: Run, partition: int, path: Path) -> None:
         os._exit(0)
 
     threading.Thread(target=run.watch, args=(gone,), daemon=True).start()
-    held = Partition(pickle.loads(run.cut), partition, run.partitions, run.directory, durable=run.durable)
+    held = Partition(run.cut_of, partition, run.partitions, run.directory, durable=run.durable)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(path))
         listener.listen()
@@ -261,13 +268,13 @@ def _serve(run: Run, held: Partition, connection: socket.socket) -> None:
 
 
 def heads_of(messages: Sequence[Message]) -> tuple[Head, ...]:
-    return tuple((m.stage, m.target, m.link, m.rank, m.path) for m in messages)
+    return tuple((m.part, m.stage, m.target, m.link, m.rank, m.path) for m in messages)
 
 
 def _messages(heads: Sequence[Head], payloads: Sequence[Any]) -> list[Message]:
     return [
-        Message(stage, target, link, rank, payload, path)
-        for (stage, target, link, rank, path), payload in zip(heads, payloads, strict=True)
+        Message(part, stage, target, link, rank, payload, path)
+        for (part, stage, target, link, rank, path), payload in zip(heads, payloads, strict=True)
     ]
 
 

@@ -15,7 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sash.errors import InternalError, SashError
-from sash.plan.run_plan import RunPlan
+from sash.lang import Program
+from sash.runtime.changes import Changes
+from sash.runtime.checkpoint import FEED
 from sash.runtime.engine import Engine, Newest, Options, RunBatch
 from sash.runtime.feed import Entry
 from sash.runtime.harvest import Harvest
@@ -33,21 +35,20 @@ from sash.runtime.spark.stages import NO_CHUNK, Stages
 _IDLE = 0.05
 
 
-def run_spark(plan: RunPlan, options: Options, stop: threading.Event) -> Summary:
+def run_spark(program: Program, options: Options, stop: threading.Event, changes: Changes) -> Summary:
     """Run until all input has ended or `stop` is set."""
     require_shared_state(options.master, options.checkpoint)
     if SparkSession.getActiveSession() is None:
         # Before any output is replaced: without Java the results of the last run stay as they are.
         check_java()
     count = cores(options.master)
-    has_operators = bool(plan.continuous or plan.one_time)
-    partitions = (options.partitions or count) if has_operators else None
+    partitions = options.partitions or count
     with scratch_folder() as scratch:
-        engine = Engine(plan, options, "spark", count, overlap=True, partitions=partitions)
-        log = None if options.debug else (options.checkpoint or scratch) / "spark.log"
+        engine = Engine(program, options, "spark", count, state=scratch, overlap=True, partitions=partitions)
         state = options.checkpoint or scratch
+        log = None if options.debug else state / "spark.log"
         try:
-            engine.load(state / "feed")
+            engine.load()
             if not engine.is_finished and not stop.is_set():
                 with (
                     spark_session(options.master, log, options.checkpoint) as spark,
@@ -55,7 +56,7 @@ def run_spark(plan: RunPlan, options: Options, stop: threading.Event) -> Summary
                 ):
                     # Only now are old outputs replaced: whatever keeps Spark from starting leaves them alone.
                     engine.open_outputs()
-                    _Pipeline(spark, engine, stages, state).run(stop)
+                    _Pipeline(spark, engine, stages, state).run(stop, changes)
             return engine.finish(interrupted=not engine.is_finished)
         finally:
             engine.close()
@@ -67,13 +68,13 @@ class _Pipeline:
         self._tasks = spark.sparkContext.defaultParallelism
         self._engine = engine
         self._stages = stages
-        self._feed = state / "feed"
+        self._feed = state / FEED
         self._offsets = state / "spark"
         self._entry: Entry | None = None
         self._failure: BaseException | None = None
         self._done = threading.Event()
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, stop: threading.Event, changes: Changes) -> None:
         if stop.is_set():
             return
         self._spark.dataSource.register(FeedSource)
@@ -84,6 +85,7 @@ class _Pipeline:
                 if self._entry is None:
                     if stop.is_set():
                         break
+                    changes.carry_out(self._engine.change)
                     self._entry = self._engine.next_entry()
                     if self._entry is None:
                         stop.wait(_IDLE)

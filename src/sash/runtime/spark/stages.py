@@ -26,25 +26,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from sash.errors import SashError
-from sash.operators.cut import TOP, Cut, Stage
-from sash.operators.dataflow import Dataflow
+from sash.operators.cut import TOP
 from sash.plan.run_plan import RunPlan
 from sash.runtime.cell import StateFile
-from sash.runtime.checkpoint import CELLS
 from sash.runtime.engine import Engine, Newest
 from sash.runtime.feed import Entry
-from sash.runtime.files import told
+from sash.runtime.files import save_file, told
 from sash.runtime.harvest import Harvest
-from sash.runtime.partitions import (
-    Message,
-    Turn,
-    cell_name,
-    failed,
-    first_files,
-    gather,
-    scatter,
-    wake,
-)
+from sash.runtime.partitions import Message, Routes, Turn, failed, gather, scatter, wake
 from sash.runtime.sources import Chunk
 from sash.runtime.spark.holder import BEAT, Request, Run, ask, heads_of
 from sash.runtime.spark.masters import is_local
@@ -56,6 +45,7 @@ Batches = Iterator[pa.RecordBatch]
 _SCHEMA = pa.schema(
     [
         ("place", pa.int32()),
+        ("part", pa.int32()),
         ("stage", pa.int32()),
         ("target", pa.int32()),
         ("link", pa.int32()),
@@ -64,12 +54,10 @@ _SCHEMA = pa.schema(
         ("payload", pa.binary()),
     ]
 )
-_DDL = "place int, stage int, target int, link int, rank bigint, path string, payload binary"
+_DDL = "place int, part int, stage int, target int, link int, rank bigint, path string, payload binary"
 
 
-_ALIVE = "run-"
-_NOTHING = Cut((), (), Dataflow(), ())
-_BARE = Stage((), (), (), ())
+_ALIVE, _CUTS = "run-", "cuts"
 
 
 class Stages:
@@ -77,51 +65,46 @@ class Stages:
 
     def __init__(self, engine: Engine, state: Path) -> None:
         self._engine = engine
-        # Tasks know nothing of queries, and hundreds of them would have to travel with every batch.
-        self._plan = replace(engine.plan, queries=(), continuous=(), one_time=())
-        self._cut = engine.plane.continuous.cut or _NOTHING
         self._of = engine.partitions or 1
         is_here = is_local(engine.options.master)
         self._run = Run(
             uuid.uuid4().hex[:12],
-            pickle.dumps(self._cut, 5),
+            state / _CUTS,
             self._of,
-            state / CELLS,
+            engine.cells_directory,
             state / f"{_ALIVE}{uuid.uuid4().hex[:12]}",
             engine.options.checkpoint is not None,
             os.getpid() if is_here else None,
             state / "mail" if is_here else None,
         )
         self._ended = threading.Event()
+        # Parts whose cuts are where holders find them.
+        self._written: set[int] = set()
 
     def __enter__(self) -> Stages:
         with told(self._run.alive.parent):
-            self._run.directory.mkdir(exist_ok=True)
             for path in self._run.alive.parent.glob(f"{_ALIVE}*"):
                 # Of a run that was killed: whoever waits for its end may go.
                 path.unlink()
             self._run.alive.touch()
-            if self._run.mail is not None:
-                shutil.rmtree(self._run.mail, ignore_errors=True)
-                self._run.mail.mkdir()
-        if self._engine.taken < 0:
-            self._engine.cells = first_files(
-                self._cut,
-                self._engine.relations,
-                self._of,
-                self._run.directory,
-                durable=self._run.durable,
-            )
+            for folder in self._folders:
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
         threading.Thread(target=self._beat, name="sash-alive", daemon=True).start()
         return self
+
+    @property
+    def _folders(self) -> list[Path]:
+        """What lies there only while the run lasts."""
+        return [self._run.cuts, *([] if self._run.mail is None else [self._run.mail])]
 
     def __exit__(
         self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
         self._run.alive.unlink(missing_ok=True)
-        if self._run.mail is not None:
-            shutil.rmtree(self._run.mail, ignore_errors=True)
+        for folder in self._folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _beat(self) -> None:
         """Show holders on other machines that the run is alive."""
@@ -131,15 +114,15 @@ class Stages:
 
     def run(self, chunks: DataFrame, entry: Entry, newest: Newest) -> Harvest:
         """Run the chunks that a frame describes, and the operators over them."""
+        self._write_cuts()
         mailbox = self._run.mailbox(entry.number)
-        first = _first_stage(self._plan, self._sent_cut, self._of, dict(newest), mailbox)
-        frame = chunks.mapInArrow(first, _DDL)
+        routes = self._engine.routes
+        # Tasks know nothing of queries, and hundreds of them would have to travel with every batch.
+        plan = replace(self._engine.plan, queries=(), continuous=(), one_time=())
+        frame = chunks.mapInArrow(_first_stage(plan, routes, self._of, dict(newest), mailbox), _DDL)
         turn = self._engine.turn(entry)
-        for stage in range(1, len(self._cut.stages) + 1):
-            files = {
-                partition: self._engine.cells.get(cell_name(stage, partition), ())
-                for partition in range(self._of)
-            }
+        for stage in range(1, routes.stages + 1):
+            files = {partition: self._engine.files_before(stage, partition) for partition in range(self._of)}
             work = _stage(self._run, stage, turn, files)
             frame = frame.repartitionById(self._of, "place").mapInArrow(work, _DDL)
         harvest = gather(_messages(frame.toArrow()))
@@ -147,15 +130,18 @@ class Stages:
             shutil.rmtree(mailbox, ignore_errors=True)
         return harvest
 
-    @property
-    def _sent_cut(self) -> Cut:
-        """The cut without operators: what the first stage needs to send rows."""
-        return replace(self._cut, stages=tuple(_BARE for _ in self._cut.stages), top=_NOTHING.top)
+    def _write_cuts(self) -> None:
+        """Put the operators of new parts where holders find them."""
+        for number, part in self._engine.plane.parts.items():
+            if number not in self._written and part.continuous.cut is not None:
+                content = pickle.dumps(part.continuous.cut, 5)
+                save_file(self._run.cuts / str(number), content, durable=False)
+                self._written.add(number)
 
 
 def _first_stage(
     plan: RunPlan,
-    cut: Cut,
+    routes: Routes,
     of: int,
     newest: Mapping[tuple[str, int], int | None],
     mailbox: Path | None,
@@ -167,11 +153,11 @@ def _first_stage(
             for text in batch.column(0).to_pylist():
                 try:
                     if text == NO_CHUNK:
-                        messages = list(wake(cut, of))
+                        messages = list(wake(routes, of))
                     else:
                         chunk = Chunk.from_json(text)
                         result = run_chunk(plan, chunk, newest[chunk.stream, chunk.sequence])
-                        messages = [message.posted(mailbox) for message in scatter(cut, result, of)]
+                        messages = [message.posted(mailbox) for message in scatter(routes, result, of)]
                 except SashError as failure:
                     messages = [failed(failure)]
                 yield from _rows(messages, 0)
@@ -180,7 +166,7 @@ def _first_stage(
 
 
 def _stage(
-    run: Run, stage: int, turn: Turn, files: Mapping[int, tuple[StateFile, ...]]
+    run: Run, stage: int, turn: Turn, files: Mapping[int, Mapping[int, tuple[StateFile, ...]]]
 ) -> Callable[[Batches], Batches]:
     """What a task does with the messages of its partitions: others pass on to later stages."""
 
@@ -206,7 +192,8 @@ def _stage(
 def _rows(messages: Iterable[Message], here: int) -> Batches:
     """Messages as rows of Spark's, one a batch: a payload may be large."""
     for m in messages:
-        values = [here if m.target == TOP else m.target, m.stage, m.target, m.link, m.rank, m.path]
+        place = here if m.target == TOP else m.target
+        values = [place, m.part, m.stage, m.target, m.link, m.rank, m.path]
         arrays = [pa.array([value], field.type) for value, field in zip(values, _SCHEMA, strict=False)]
         # Not copied: the one value of the column is the payload as it is.
         ends = pa.array([0, len(m.payload)], pa.int32()).buffers()[1]
@@ -215,6 +202,6 @@ def _rows(messages: Iterable[Message], here: int) -> Batches:
 
 
 def _messages(table: pa.Table) -> Iterator[Message]:
-    heads = table.select(["stage", "target", "link", "rank", "path"]).to_pylist()
+    heads = table.select(["part", "stage", "target", "link", "rank", "path"]).to_pylist()
     for head, payload in zip(heads, table.column("payload"), strict=True):
         yield Message(payload=payload.as_buffer(), **head)

@@ -1,0 +1,58 @@
+"""What changes when a run goes on with another program: which queries stay, which go, which are new."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from sash.lang import Program
+from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinition
+from sash.plan.run_plan import RunPlan, asked_in
+from sash.runtime.part import Part
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`gone` are queries by part, `new` those to be planned, `changed` those that are both.
+
+    A query has changed, too, if a stream or relation that it reads has.
+    """
+
+    gone: Mapping[int, frozenset[str]]
+    new: tuple[str, ...]
+    changed: tuple[str, ...]
+    stay: int
+
+
+def difference(parts: Iterable[Part], program: Program) -> Difference:
+    wanted = {query.name: query for query in (*program.queries, *asked_in(program))}
+    sources = _by_name(program)
+    gone: dict[int, frozenset[str]] = {}
+    staying: set[str] = set()
+    changed: list[str] = []
+    for part in parts:
+        known = _by_name(part.plan)
+        leaving = set()
+        for query in part.definitions:
+            names = part.plan.sources_of(query.name)
+            if wanted.get(query.name) == query and all(known[n] == sources.get(n) for n in names):
+                staying.add(query.name)
+            else:
+                leaving.add(query.name)
+                changed.extend([query.name] if query.name in wanted else [])
+        if leaving:
+            gone[part.number] = frozenset(leaving)
+    new = tuple(name for name in wanted if name not in staying)
+    return Difference(gone, new, tuple(changed), len(staying))
+
+
+def _by_name(defined: Program | RunPlan) -> dict[str, StreamDefinition | RelationDefinition]:
+    streams = {stream.name: stream for stream in defined.streams}
+    return {**streams, **{relation.name: relation for relation in defined.relations}}
+
+
+def only(program: Program, queries: Collection[str]) -> tuple[Program, tuple[QueryDefinition, ...]]:
+    """The program with some of its queries, and those among them that are answered once."""
+    standing = tuple(query for query in program.queries if query.name in queries)
+    asked = tuple(query for query in asked_in(program) if query.name in queries)
+    return replace(program, queries=standing, statements=()), asked

@@ -1,0 +1,103 @@
+"""Which queries make up a part of a run, as CQL: written down so that a later run can plan it just so.
+
+A query that has been dropped meanwhile may share state with others of its part, so it must be known for as
+long as the part is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from sash.errors import CheckpointError, SashError
+from sash.lang import Program, bind_program
+from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinition
+from sash.plan.run_plan import RunPlan, asked_in, plan_run
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """`statements` define the sources, then the queries, then ask those that are answered once.
+
+    `sinks` are the outputs of queries, which a session may have chosen, `asked` the names of one-time
+    queries, and `digest` is that of the plan.
+    """
+
+    number: int
+    statements: tuple[str, ...]
+    sinks: Mapping[str, str]
+    asked: tuple[str, ...]
+    digest: str
+
+    @staticmethod
+    def of(plan: RunPlan, program: Program) -> Recipe:
+        """The recipe of a plan, with definitions from the program that it was made of."""
+        used = {
+            name
+            for query in (*plan.definitions, *(q.definition for q in plan.one_time))
+            for name in plan.sources_of(query.name)
+        }
+        every: tuple[StreamDefinition | RelationDefinition, ...] = (*program.streams, *program.relations)
+        sources = [source for source in every if source.name in used]
+        asked = [query.definition for query in plan.one_time]
+        texts = [definition.text for definition in (*sources, *_in_order(plan, program), *asked)]
+        return Recipe(
+            plan.number,
+            tuple(texts),
+            {query.name: query.sink for query in plan.definitions},
+            tuple(query.name for query in asked),
+            fingerprint(plan),
+        )
+
+    def program(self) -> Program:
+        """The sources and queries."""
+        program = bind_program("".join(f"{text.rstrip().removesuffix(';')}\n;\n" for text in self.statements))
+        queries = tuple(replace(query, sink=self.sinks[query.name]) for query in program.queries)
+        return replace(program, queries=queries)
+
+    def plan(self) -> RunPlan:
+        """The plan, just as it was; CheckpointError if this version of Sash would plan it otherwise."""
+        try:
+            program = self.program()
+            named = zip(asked_in(program), self.asked, strict=True)
+            asked = [replace(query, name=name) for query, name in named]
+            plan = plan_run(program, self.number, asked)
+        except (SashError, KeyError, ValueError) as failure:
+            raise self._foreign(str(failure)) from failure
+        if fingerprint(plan) != self.digest:
+            raise self._foreign("the plan of its queries is another one")
+        return plan
+
+    def _foreign(self, reason: str) -> CheckpointError:
+        return CheckpointError(
+            "the checkpoint was made by another version of Sash",
+            got=reason,
+            hint="go on with that version, or name another checkpoint directory to start anew",
+            id="checkpoint-version",
+        )
+
+
+def _in_order(plan: RunPlan, program: Program) -> Iterable[QueryDefinition]:
+    """The queries of a plan in the order of the program, which decides what plans share."""
+    names = {query.name for query in plan.definitions}
+    return (query for query in program.queries if query.name in names)
+
+
+def without(program: Program, queries: Collection[str]) -> Program:
+    """The program with some of its queries only; what is asked once is asked by whoever plans it."""
+    return replace(program, queries=tuple(query for query in program.queries if query.name in queries))
+
+
+def fingerprint(plan: RunPlan) -> str:
+    """A digest of what the streams, synopses and queries are; spelling and comments do not matter."""
+    streams = [(s.name, s.schema, s.timestamp, s.unit, s.slack, s.source, s.options) for s in plan.streams]
+    queries = [(q.name, q.definition.sink, q.select) for q in plan.queries]
+    synopses = [
+        (s.name, s.panes, [(m.kind, m.argument and m.argument.sql) for m in s.measures])
+        for s in plan.synopses
+    ]
+    continuous = [(q.name, q.definition.sink, q.plan, q.choices) for q in (*plan.continuous, *plan.one_time)]
+    relations = [(r.name, r.schema, r.key, r.source, r.options) for r in plan.relations]
+    whole = (plan.number, streams, queries, synopses, continuous, relations)
+    return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]

@@ -1,0 +1,164 @@
+"""Runs whose queries come and go, and what the oracle says of them.
+
+A query knows the rows that arrived while it was there, so its answers are those of a run over these rows
+alone, up to the instant that the run had reached when the query was dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+from sash.lang import Program, bind_program
+from sash.runtime.changes import Changes
+from sash.runtime.engine import Engine
+from sash.runtime.run import run_program
+from sash.testing.oracle import Oracle
+from sash.testing.rows import Answers
+from sash.testing.runs import Outcome, StopAfter, difference
+from sash.testing.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A query that is there from the batch `begin` on, and until before the batch `end`, if there is one."""
+
+    begin: int
+    end: int | None = None
+
+    def has(self, batch: int) -> bool:
+        return self.begin <= batch and (self.end is None or batch < self.end)
+
+
+@dataclass(slots=True)
+class Life:
+    """What became of a query: how many rows of each stream had been read when it came; when it went."""
+
+    read: Mapping[str, int]
+    until: int | None = None
+    is_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Changing:
+    """A scenario with the stays of its queries. All streams are read from the start."""
+
+    scenario: Scenario
+    stays: tuple[Stay, ...]
+
+    def ordered(self) -> Changing:
+        """The same without late rows: what is late to a run need not be late to one that begins later."""
+        streams = tuple(
+            replace(stream, rows=tuple(sorted(stream.rows, key=lambda row: (row.time is not None, row.time))))
+            for stream in self.scenario.streams
+        )
+        return replace(self, scenario=replace(self.scenario, streams=streams))
+
+    def text_at(self, batch: int) -> str:
+        """The program of a batch."""
+        there = [q for q, stay in zip(self.scenario.queries, self.stays, strict=True) if stay.has(batch)]
+        return "".join((*(source.declaration for source in self.scenario.sources), *self._readers(), *there))
+
+    def _readers(self) -> list[str]:
+        """Queries that keep all streams in the run."""
+        return [
+            f"CREATE QUERY reader{i} INTO 'noop:' AS SELECT COUNT(*) AS n FROM {stream.name} [NOW];\n"
+            for i, stream in enumerate(self.scenario.streams)
+        ]
+
+    def program_at(self, batch: int) -> Program:
+        return _bound(self.text_at(batch))
+
+    def run(
+        self,
+        directory: Path,
+        *,
+        runtime: str = "inline",
+        batch_rows: int | None = None,
+        interruptions: Sequence[int] | None = None,
+        partitions: int | None = None,
+        master: str = "local[2]",
+    ) -> None:
+        """Run in `directory`, which must be new, and assert that every query gave what it should."""
+        directory.mkdir(parents=True)
+        for source in self.scenario.sources:
+            source.write(directory)
+        schedule = _Schedule(self)
+        for batches in (*(interruptions or ()), None):
+            monitor = StopAfter(batches)
+            summary = run_program(
+                self.program_at(schedule.batch),
+                base_dir=directory,
+                runtime=runtime,
+                master=master,
+                partitions=partitions,
+                checkpoint=None if interruptions is None else directory / "checkpoint",
+                aside=directory / "aside",
+                batch_rows=batch_rows,
+                monitor=monitor,
+                stop=monitor.stop,
+                changes=schedule,
+            )
+            schedule.batch = summary.batches
+            if not summary.interrupted:
+                break
+            schedule = _Schedule(self, schedule.batch, schedule.lives)
+        whole = _bound(self.text_of_all())
+        outcome = Outcome(directory, whole, summary, 1)
+        for name, life in schedule.lives.items():
+            end = life.until if life.is_over else summary.clock
+            given, right = outcome.answers(name), self.expected(name, life, end)
+            assert given == right, difference(name, f"{self}\n{life}\n{whole}", given, right)
+
+    def text_of_all(self) -> str:
+        return "".join(
+            (*(s.declaration for s in self.scenario.sources), *self._readers(), *self.scenario.queries)
+        )
+
+    def expected(self, name: str, life: Life, end: int | None) -> Answers:
+        """The answers of one query, recomputed from the rows that it saw."""
+        program = _bound(self.text_of_all())
+        streams = {
+            stream.name: replace(stream, rows=stream.rows[life.read[stream.name] :]).arrived()
+            for stream in self.scenario.streams
+        }
+        relations = {relation.name: relation.arrived() for relation in self.scenario.relations}
+        if end is None:
+            return {}
+        oracle = Oracle(program, streams, relations, end=end)
+        return oracle.changes(next(query for query in program.queries if query.name == name))
+
+
+@lru_cache(maxsize=32)
+def _bound(text: str) -> Program:
+    return bind_program(text)
+
+
+@dataclass(eq=False)
+class _Schedule(Changes):
+    """Changes that are due at certain batches, and what was known when they were made."""
+
+    changing: Changing
+    batch: int = 0
+    lives: dict[str, Life] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self._is_first = True
+
+    def carry_out(self, change: Callable[[Program], None]) -> None:
+        engine: Engine = change.__self__  # type: ignore[attr-defined]
+        batch = engine.taken + 1
+        if not self._is_first and self.changing.text_at(batch) != self.changing.text_at(self.batch):
+            change(self.changing.program_at(batch))
+        self._is_first, self.batch = False, batch
+        there = {query.name for query in self.changing.program_at(batch).queries if query.sink != "noop:"}
+        engine.settle()
+        read = {name: state.counts.read for name, state in engine.streams.items()}
+        for name in there - self.lives.keys():
+            self.lives[name] = Life(read)
+        for name, life in self.lives.items():
+            if name not in there and not life.is_over:
+                life.is_over, life.until = True, engine.through
