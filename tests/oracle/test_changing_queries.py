@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -17,6 +18,11 @@ PARTITIONS = st.sampled_from((None, 1, 3))
 @st.composite
 def changing(draw: st.DrawFn, most_queries: int = 4) -> Changing:
     scenario = draw(programs(most_queries=most_queries, most_rows=12))
+    spans = st.none() | st.integers(1, 12)
+    kept = [
+        replace(s, retain=ticks and ticks * s.clock.tick) for s in scenario.streams for ticks in [draw(spans)]
+    ]
+    scenario = replace(scenario, streams=tuple(kept))
     stays = [
         draw(st.builds(Stay, st.integers(0, 4), st.none() | st.integers(5, 8))) for _ in scenario.queries
     ]

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from sash.cli.tally import Hints
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sash.lang import Program
     from sash.plan.explain.measured import Run
     from sash.runtime.report import Monitor, Summary
@@ -192,12 +194,41 @@ def prints_results(program: Program) -> bool:
     return any(query.sink.partition(":")[0].lower() == "console" for query in program.queries)
 
 
-def print_answers(program: Program, summary: Summary) -> None:
-    """The answers of one-time queries, each under its text."""
-    from sash.runtime.sinks.console import ConsoleSink
+def ask(checkpoint: Path, text: str) -> tuple[pa.Table, str]:
+    """The answer of a one-time query, and a line that says of when it is."""
+    from sash.cli.format import instant
+    from sash.runtime.peek import Peek
+    from sash.session.texts import ended
 
-    for query, table in zip(program.one_time, summary.once.values(), strict=False):
-        print(f"{' '.join(query.text.split())}")
+    peek = Peek(checkpoint)
+    answer = peek.ask(ended(text))
+    if answer.instant is None:
+        return answer.table, "before the first instant"
+    units = {stream.unit if stream.has_integer_time else None for stream in peek.known().streams.values()}
+    return answer.table, f"at {instant(answer.instant, units.pop() if len(units) == 1 else None)}"
+
+
+def print_table(table: pa.Table, form: str) -> None:
+    """A table on standard output."""
+    import sys
+
+    from sash.runtime.sinks.console import ConsoleSink
+    from sash.runtime.sinks.jsonl import json_objects
+
+    if form == "jsonl":
+        sys.stdout.writelines(f"{line}\n" for line in json_objects(table).cast("string").to_pylist())
+    elif form == "csv":
+        import pyarrow.csv
+
+        pyarrow.csv.write_csv(table, sys.stdout.buffer)
+    else:
         ConsoleSink("console:", table.schema).write(table)
         if not table.num_rows:
             print("(no rows)")
+
+
+def print_answers(program: Program, summary: Summary) -> None:
+    """The answers of one-time queries, each under its text."""
+    for query, table in zip(program.one_time, summary.once.values(), strict=False):
+        print(f"{' '.join(query.text.split())}")
+        print_table(table, "table")

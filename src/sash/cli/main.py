@@ -51,6 +51,12 @@ class Form(enum.StrEnum):
     svg = "svg"
 
 
+class Output(enum.StrEnum):
+    table = "table"
+    jsonl = "jsonl"
+    csv = "csv"
+
+
 class Scale(enum.StrEnum):
     small = "small"
     paper = "paper"
@@ -163,6 +169,29 @@ def run(
             calls.size(max_memory, "--max-memory"),
         )
         _run(text, base_dir, options, quiet=quiet)
+
+
+@app.command(
+    epilog='Example:  [bold]sash query --checkpoint state "SELECT COUNT(*) FROM packets \\[RANGE 1 MIN]"[/]'
+)
+def query(
+    text: Annotated[str, typer.Argument(metavar="SELECT", help="A one-time query.")],
+    checkpoint: Annotated[
+        Path, typer.Option(metavar="DIR", help="The checkpoint of a pipeline that runs, or has run.")
+    ],
+    form: Annotated[Output, typer.Option("--format", help="A table, or JSON lines, or CSV.")] = Output.table,
+    quiet: QuietOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Answer a SELECT once, over the windows of a pipeline as its last committed batch left them.
+
+    The streams must keep the rows that the windows hold (CREATE STREAM … RETAIN). The pipeline is neither
+    stopped nor slowed down.
+    """
+    with guarded(debug=debug):
+        table, instant = calls.ask(checkpoint, text)
+        calls.print_table(table, form.value)
+        typer.echo(instant, err=True)
 
 
 @app.command(epilog="Example:  [bold]sash check traffic.cql[/]")

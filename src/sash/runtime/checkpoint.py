@@ -5,6 +5,7 @@
     parts/           the queries that came into the run together, as CQL: never changed
     panes/           the partials of each batch, one Arrow file per batch and synopsis, never changed
     cells/           the state of continuous operators by partition: snapshots and logs (cell.py)
+    retained/        the rows that streams with RETAIN keep (retained.py)
     feed/            what each batch reads (feed.py)
     spark/           Spark's own offset log
 
@@ -36,9 +37,10 @@ from sash.runtime.files import save_file, told
 from sash.runtime.partials import from_table, to_table
 from sash.runtime.recipe import Recipe
 from sash.runtime.report import StreamCounts
+from sash.runtime.retained import KeptFile
 
 FORMAT = 3
-CELLS, FEED = "cells", "feed"
+CELLS, FEED, IDENTITY = "cells", "feed", "format.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class Manifest:
     partitions: int = 1
     parts: tuple[PartState, ...] = ()
     made: int = 0
+    kept: tuple[KeptFile, ...] = ()
 
     def to_json(self) -> str:
         return json.dumps(
@@ -96,6 +99,7 @@ class Manifest:
                 "partitions": self.partitions,
                 "parts": [[part.number, dict(part.first), list(part.dropped)] for part in self.parts],
                 "made": self.made,
+                "kept": [list(asdict(file).values()) for file in self.kept],
                 "panes": [[file.name, file.synopsis, file.until, file.checksum] for file in self.panes],
             }
         )
@@ -117,6 +121,7 @@ class Manifest:
             data["partitions"],
             tuple(PartState(number, first, tuple(dropped)) for number, first, dropped in data["parts"]),
             data["made"],
+            tuple(KeptFile(*file) for file in data["kept"]),
         )
 
 
@@ -137,9 +142,12 @@ def _stream_from_json(data: dict[str, Any]) -> StreamState:
 
 
 class Checkpoint:
-    def __init__(self, directory: Path, runtime: str) -> None:
+    """`runtime` and the folder from which relative paths count are those of who runs it."""
+
+    def __init__(self, directory: Path, runtime: str = "", base_dir: Path | None = None) -> None:
         self.directory = directory
         self._runtime = runtime
+        self._base_dir = base_dir
         self._panes = directory / "panes"
         self._parts = directory / "parts"
         self.cells = directory / CELLS
@@ -162,7 +170,7 @@ class Checkpoint:
             ) from failure
         self._take_lock()
         try:
-            self._check_identity({"format": FORMAT, "runtime": self._runtime})
+            self._check_identity()
             manifest = self._read_manifest()
         except CheckpointError:
             self.close()
@@ -194,20 +202,39 @@ class Checkpoint:
             os.close(self._lock)
             self._lock = None
 
-    def _check_identity(self, identity: dict[str, Any]) -> None:
-        path = self.directory / "format.json"
-        if not path.exists():
-            save_file(path, json.dumps(identity))
-            return
-        found = self._json(path)
+    def _check_identity(self) -> None:
+        path = self.directory / IDENTITY
+        base_dir = None if self._base_dir is None else str(self._base_dir.absolute())
+        identity = {"format": FORMAT, "runtime": self._runtime, "base_dir": base_dir}
+        found = self._json(path) if path.exists() else identity
         for key in ("format", "runtime"):
             if found.get(key) != identity[key]:
-                raise CheckpointError(
-                    f"the checkpoint '{self.directory}' is of another {key}",
-                    expected=str(identity[key]),
-                    got=str(found.get(key)),
-                    hint="run what it was made by, or name another checkpoint directory to start anew",
-                )
+                raise self._foreign(key, identity[key], found.get(key))
+        if found != identity or not path.exists():
+            save_file(path, json.dumps(identity))
+
+    def _foreign(self, key: str, expected: object, got: object) -> CheckpointError:
+        return CheckpointError(
+            f"the checkpoint '{self.directory}' is of another {key}",
+            expected=str(expected),
+            got=str(got),
+            hint="run what it was made by, or name another checkpoint directory to start anew",
+        )
+
+    def read(self) -> Manifest | None:
+        """The last committed state, for who does not run it; None where there is none."""
+        path = self.directory / IDENTITY
+        if not path.exists():
+            return None
+        found = self._json(path).get("format")
+        if found != FORMAT:
+            raise self._foreign("format", FORMAT, found)
+        return self._read_manifest()
+
+    @property
+    def base_dir(self) -> Path:
+        """From where the relative paths of the run count."""
+        return Path(self._json(self.directory / IDENTITY).get("base_dir") or ".")
 
     def recipe(self, number: int) -> Recipe:
         """The queries of a part of the run."""

@@ -96,15 +96,16 @@ class ContinuousPlane:
         needed = self.needed
         return {name for name, sent in self.cut.sources if sent.name in needed}
 
-    def load_relations(self, batch: int, relations: Mapping[str, Delta]) -> None:
-        """Take in the rows of static relations, after `batch`; they are part of the state."""
-        names = {f"relation {name}": name for name in relations}
-        inputs = {source: source for source in names}
+    def begin_with(self, batch: int, given: Sequence[tuple[str, int, Delta]]) -> None:
+        """Take in rows that were there before, after `batch`: of static relations, and of scans.
+
+        They are (source, rank, rows) and part of the state.
+        """
         if self.cut is not None:
-            inputs = {name: s.name for name, s in self.cut.sources if name in names and s.stage == TOP}
-        rows = tuple((inputs[source], 0, relations[names[source]]) for source in inputs)
-        if rows and not self.is_idle:
-            for _ in self._cell.apply(batch, Work(rows, None, {})):
+            tops = {source: sent.name for source, sent in self.cut.sources if sent.stage == TOP}
+            given = [(tops[source], rank, delta) for source, rank, delta in given if source in tops]
+        if given and not self.is_idle:
+            for _ in self._cell.apply(batch, Work(tuple(given), None, {})):
                 pass
 
     def answer(

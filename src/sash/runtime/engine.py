@@ -27,6 +27,7 @@ from sash.errors import CheckpointError, InternalError, SashError, SinkError
 from sash.lang import Program
 from sash.lang.bound import QueryDefinition, StreamDefinition
 from sash.operators.delta import Delta
+from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.run_plan import RunPlan, feed_of, plan_run
 from sash.runtime.aside import Aside
 from sash.runtime.cell import StateFile
@@ -46,6 +47,8 @@ from sash.runtime.partitions import PartTurn, Routes, Turn, cell_name, first_fil
 from sash.runtime.plane import Firsts, QueryPlane
 from sash.runtime.recipe import Recipe, fingerprint
 from sash.runtime.report import BatchReport, Monitor, Parts, Silent, Summary
+from sash.runtime.retained import FIRST, RETAINED, Keep, KeptFile, Snapshot, forget, kept_rows, live
+from sash.runtime.scans import scan_rows
 from sash.runtime.sinks import Sink, open_sink
 from sash.runtime.sources import Chunk, Source, open_source, read_whole
 from sash.runtime.stage import ChunkResult, misjudged
@@ -102,7 +105,9 @@ class Engine:
         self._sources = {stream.name: self._open_source(stream) for stream in self._planned.streams}
         self._sinks = self._open_sinks(self._planned)
         self._check_places(self._planned.definitions, self._sources)
-        self._checkpoint = None if options.checkpoint is None else Checkpoint(options.checkpoint, runtime)
+        self._checkpoint = None
+        if options.checkpoint is not None:
+            self._checkpoint = Checkpoint(options.checkpoint, runtime, options.base_dir)
         aside = options.aside or (options.checkpoint or options.base_dir) / "aside"
         self._aside = Aside(aside, durable=options.checkpoint is not None)
         if options.aside is not None or options.checkpoint is None:
@@ -118,6 +123,9 @@ class Engine:
         self._feed_log: FeedLog | None = None
         # How many parts the run has had.
         self._made = 0
+        self._kept: list[KeptFile] = []
+        # For questions: what is known after the last commit.
+        self.snapshot: Snapshot | None = None
         # How far things are with the last batch taken; the plane may be one batch behind.
         self.streams: Mapping[str, StreamState] = {}
         self.firsts: Firsts = {}
@@ -222,6 +230,7 @@ class Engine:
         self.firsts = {saved.number: saved.first for saved in manifest.parts}
         self.cells = dict(manifest.cells)
         self._made = manifest.made
+        self._kept = list(manifest.kept)
         self.committed = self.taken = manifest.batch
         self._set(parts)
         for partial in self._checkpoint.partials(self.plan.synopses):
@@ -236,6 +245,7 @@ class Engine:
         for names in change.gone.values():
             told_of = f"query {', '.join(sorted(names))} is not in the program any more"
             self.options.monitor.warning(f"{told_of}: its state is dropped, what it has written stays")
+        self._publish()
         if change.new:
             program, asked = only(self._program, change.new)
             plan = plan_run(program, self._made, asked)
@@ -261,6 +271,10 @@ class Engine:
         for name, sink in self._sinks.items():
             sink.open(committed.get(name))
         self._aside.open(self._sources, {} if self._manifest is None else self._manifest.aside)
+        if self.keep(0) is not None:
+            with told(self._retained, "make"):
+                self._retained.mkdir(exist_ok=True)
+            forget(self._retained, self._kept, None)
 
     # ------------------------------------------------------------------ other queries
 
@@ -308,14 +322,16 @@ class Engine:
         self._made = part.number + 1
         self.firsts = {**self.firsts, part.number: {}}
         self._set([*self.plane.parts.values(), part])
+        rows = [(f"relation {name}", 0, delta) for name, delta in relations.items()]
+        rows += self._kept_for(plan)
         cut = part.continuous.cut
-        part.continuous.load_relations(self.taken, relations)
+        part.continuous.begin_with(self.taken, rows)
         if cut is not None:
             self.cells.update(
                 first_files(
                     part.number,
                     cut,
-                    relations,
+                    rows,
                     self.partitions or 1,
                     self.cells_directory,
                     batch=self.taken,
@@ -323,6 +339,29 @@ class Engine:
                 )
             )
         self._answered.update(dict.fromkeys((query.name for query in plan.definitions), 0))
+
+    def _kept_for(self, plan: RunPlan) -> list[tuple[str, int, Delta]]:
+        """New queries begin with the rows that their streams keep: synopses take them in, scans are given."""
+        if self.snapshot is None:
+            return []
+        found: list[tuple[str, int, Delta]] = []
+        partials: list[Partial] = []
+        first = dict(self.firsts[plan.number])
+        for stream in plan.streams:
+            if stream.retain is None or stream.name not in self.snapshot.streams:
+                continue
+            since = FIRST if self.through is None else self.through - stream.retain
+            for rank, ts, table in kept_rows(self.snapshot, stream, since):
+                first[stream.name] = min(int(ts.min()), first.get(stream.name, int(ts.min())))
+                partials.extend(preaggregate(ts, table, plan.synopses_of(stream.name)))
+                for scan in plan.scans_of(stream.name):
+                    found.append((scan.name, rank, scan_rows(scan, stream, ts, table).delta))
+        for partial in partials:
+            self.plane.absorb_partial(partial)
+        if self._checkpoint is not None:
+            self._checkpoint.save_partials(self.taken, partials, plan.synopses)
+        self.firsts = {**self.firsts, plan.number: first}
+        return found
 
     def _set(self, parts: Sequence[Part]) -> None:
         """Go on with these parts."""
@@ -429,6 +468,17 @@ class Engine:
             if part.continuous.cut is not None and len(part.continuous.cut.stages) >= stage
         }
 
+    def keep(self, batch: int) -> Keep | None:
+        """Where the tasks of a batch put rows that are kept; None: nothing is."""
+        if self._state is None or all(stream.retain is None for stream in self.plan.streams):
+            return None
+        return Keep(self._retained, batch, self._checkpoint is not None)
+
+    @property
+    def _retained(self) -> Path:
+        assert self._state is not None
+        return self._state / RETAINED
+
     def settle(self) -> None:
         """Wait until every batch taken is committed; raises what went wrong with it."""
         completing, self._completing = self._completing, None
@@ -496,6 +546,8 @@ class Engine:
     def _commit(self, entry: Entry, harvest: Harvest) -> None:
         sinks = {name: sink.commit() for name, sink in self._sinks.items()}
         aside = self._aside.commit()
+        self._kept.extend(result.kept for result in harvest.results if result.kept is not None)
+        self._kept = live(self._kept, self.plan.streams, self.plane.complete_through)
         if self._checkpoint is not None:
             partials = (partial for result in harvest.results for partial in result.partials)
             self._checkpoint.save_partials(entry.number, partials, self.plan.synopses)
@@ -515,9 +567,24 @@ class Engine:
                     self.partitions or 1,
                     tuple(PartState(part.number, part.first, tuple(sorted(part.dropped))) for part in parts),
                     self._made,
+                    tuple(self._kept),
                 )
             )
         self.committed = entry.number
+        self._publish()
+        if self.keep(0) is not None:
+            forget(self._retained, self._kept, entry.number)
+
+    def _publish(self) -> None:
+        """Let questions be answered from what is known now."""
+        if self._state is not None:
+            self.snapshot = Snapshot(
+                self._retained,
+                self.committed,
+                self.plane.complete_through,
+                self.plane.streams,
+                tuple(self._kept),
+            )
 
     def check_feed(self) -> None:
         """Raise CheckpointError if the feed has gone away: who reads it elsewhere would wait for ever."""

@@ -12,12 +12,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
-from sash.errors import NotYet
 from sash.lang import Program
-from sash.lang.bound import OneTimeQuery
-from sash.runtime.changes import Changes
+from sash.runtime.desk import Desk
+from sash.runtime.look import OnceAnswer, look_again
 from sash.runtime.report import Monitor, Summary
 from sash.runtime.run import refuse_what_cannot_run, run_program
 
@@ -45,7 +42,7 @@ class Live:
         self._monitor = monitor
         self._wake = wake
         self._stop = stop
-        self._changes = Changes()
+        self._desk = Desk()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sash-run", daemon=True)
 
@@ -84,16 +81,11 @@ class Live:
         False if the run has ended meanwhile.
         """
         refuse_what_cannot_run(program)
-        return self._changes.ask(program, done)
+        return self._desk.change(program, done)
 
-    def ask(self, query: OneTimeQuery) -> pa.Table:
-        """Answer a one-time query over the windows as they are."""
-        raise NotYet(
-            "a one-time query cannot be asked while the pipeline runs",
-            place=query.place,
-            hint="ask before start() or after the end of the input, or make it a standing query "
-            "and read its latest()",
-        )
+    def ask(self, program: Program) -> OnceAnswer:
+        """Answer the one-time query of a program over the windows as they are."""
+        return look_again(program, self._desk.look, self._base_dir)
 
     def _run(self) -> None:
         try:
@@ -102,12 +94,12 @@ class Live:
                 base_dir=self._base_dir,
                 monitor=self._monitor,
                 stop=self._stop,
-                changes=self._changes,
+                desk=self._desk,
                 **self._options,
             )
         except BaseException as failure:
             self.failure = failure
         finally:
-            self._changes.close()
+            self._desk.close()
             self._ended.set()
             self._wake()

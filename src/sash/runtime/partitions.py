@@ -170,6 +170,7 @@ def scatter(routes: Routes, result: ChunkResult, of: int) -> Iterator[Message]:
         result.partials,
         result.late,
         result.rejected,
+        kept=result.kept,
     )
     yield Message(ALL, TOP, TOP, NEWS, 0, pickle.dumps(News(result=home), 5))
 
@@ -195,25 +196,25 @@ def _told_everybody(news: News, part: int, first: int, last: int, of: int) -> It
 def first_files(
     part: int,
     cut: Cut,
-    relations: Mapping[str, Delta],
+    given: Iterable[tuple[str, int, Delta]],
     of: int,
     directory: Path,
     *,
     batch: int,
     durable: bool,
 ) -> dict[str, tuple[StateFile, ...]]:
-    """The state of a part's cells after `batch`, before its first: the rows of static relations."""
+    """The state of a part's cells after `batch`, before its first: rows that were there, by their sources."""
     rows: dict[tuple[int, int], list[tuple[str, int, Delta]]] = defaultdict(list)
-    for name, delta in relations.items():
+    for name, rank, delta in given:
         for source, sent in cut.sources:
-            if source == f"relation {name}" and len(delta) and sent.stage != TOP:
+            if source == name and len(delta) and sent.stage != TOP:
                 for target, sent_rows in sent.partitions(delta, 0, of):
-                    rows[sent.stage, target].append((sent.name, 0, sent_rows))
+                    rows[sent.stage, target].append((sent.name, rank, sent_rows))
     files = {}
-    for (stage, target), given in rows.items():
+    for (stage, target), there in rows.items():
         fragment = Fragment(pickle.loads(pickle.dumps(cut.stages[stage - 1])).flow(target, of))
         cell = Cell(cell_name(part, stage, target), fragment, directory, durable=durable)
-        for _ in cell.apply(batch, Work(tuple(given), None, {})):
+        for _ in cell.apply(batch, Work(tuple(there), None, {})):
             pass
         files[cell.name] = cell.files
         cell.close()

@@ -33,13 +33,8 @@ class Recipe:
     @staticmethod
     def of(plan: RunPlan, program: Program) -> Recipe:
         """The recipe of a plan, with definitions from the program that it was made of."""
-        used = {
-            name
-            for query in (*plan.definitions, *(q.definition for q in plan.one_time))
-            for name in plan.sources_of(query.name)
-        }
-        every: tuple[StreamDefinition | RelationDefinition, ...] = (*program.streams, *program.relations)
-        sources = [source for source in every if source.name in used]
+        # All of them: who asks about the run later may want others, too.
+        sources: tuple[StreamDefinition | RelationDefinition, ...] = (*program.streams, *program.relations)
         asked = [query.definition for query in plan.one_time]
         texts = [definition.text for definition in (*sources, *_in_order(plan, program), *asked)]
         return Recipe(

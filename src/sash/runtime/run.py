@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sash.errors import NotYet, UserError
 from sash.lang import Program
-from sash.runtime.changes import Changes
+from sash.runtime.desk import Desk
 from sash.runtime.engine import DEFAULT_BATCH_ROWS, Options
 from sash.runtime.report import Monitor, Silent, Summary
 
@@ -29,12 +29,12 @@ def run_program(
     debug: bool = False,
     monitor: Monitor | None = None,
     stop: threading.Event | None = None,
-    changes: Changes | None = None,
+    desk: Desk | None = None,
 ) -> Summary:
     """Run the standing queries of a program until all input has ended or `stop` is set.
 
-    `changes` brings other queries meanwhile. `max_state` bounds the bytes of state of a partition (None: as
-    this machine can bear, 0: no bound), `max_memory` those of this process.
+    `desk` is where others ask for something meanwhile. `max_state` bounds the bytes of state of a partition
+    (None: as this machine can bear, 0: no bound), `max_memory` those of this process.
     """
     if not program.queries and not program.one_time:
         raise UserError(
@@ -60,15 +60,15 @@ def run_program(
         monitor=monitor or Silent(),
     )
     stop = stop or threading.Event()
-    changes = changes or Changes()
+    desk = desk or Desk()
     # Each runtime is imported when it is asked for: the inline one works without Spark and Java.
     if runtime == "inline":
         from sash.runtime.inline import run_inline
 
-        return run_inline(program, options, stop, changes)
+        return run_inline(program, options, stop, desk)
     from sash.runtime.spark.pipeline import run_spark
 
-    return run_spark(program, options, stop, changes)
+    return run_spark(program, options, stop, desk)
 
 
 def refuse_what_cannot_run(program: Program) -> None:

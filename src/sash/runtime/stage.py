@@ -22,6 +22,7 @@ from sash.lang.bound import StreamDefinition
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.run_plan import RunPlan
 from sash.runtime.report import StreamCounts
+from sash.runtime.retained import Keep, KeptFile, keep_rows
 from sash.runtime.scans import ScanRows, scan_rows
 from sash.runtime.sinks.jsonl import json_objects
 from sash.runtime.sources import REJECTS_SCHEMA, Chunk, read
@@ -45,6 +46,7 @@ class ChunkResult:
     late: pa.Table
     rejected: pa.Table
     scanned: tuple[ScanRows, ...] = ()
+    kept: KeptFile | None = None
 
     @property
     def counts(self) -> StreamCounts:
@@ -66,14 +68,16 @@ class ChunkExtent:
     counts: StreamCounts = field(default_factory=StreamCounts)
 
 
-def run_chunk(plan: RunPlan, chunk: Chunk, newest: int | None) -> ChunkResult:
+def run_chunk(plan: RunPlan, chunk: Chunk, newest: int | None, keep: Keep | None = None) -> ChunkResult:
     """Process one chunk; `newest` is the greatest timestamp known to have arrived before it."""
     stream = plan.stream(chunk.stream)
+    is_kept = stream.retain is not None and keep is not None
     synopses, scans = plan.synopses_of(chunk.stream), plan.scans_of(chunk.stream)
     # The timestamp is always among them: a table without columns would not know its length.
     needed = [name for spec in synopses for name in spec.columns]
     needed += [name for scan in scans for name in scan.columns]
     needed += [stream.lifetime] if stream.lifetime is not None and scans else []
+    needed += [column.name for column in stream.schema] if is_kept else []
     columns = tuple(dict.fromkeys((stream.timestamp, *needed)))
     rows = read(stream, chunk, columns)
     behind = lateness(rows.ts, newest, stream.slack)
@@ -82,6 +86,11 @@ def run_chunk(plan: RunPlan, chunk: Chunk, newest: int | None) -> ChunkResult:
         late = _late_rows(stream, chunk, np.flatnonzero(behind > 0), behind)
         in_time = behind <= 0
         ts, table = ts[in_time], table.filter(pa.array(in_time))
+    kept = None
+    if is_kept and len(ts):
+        assert keep is not None
+        whole = table.select([column.name for column in stream.schema])
+        kept = keep_rows(keep, stream, chunk.sequence, ts, whole)
     return ChunkResult(
         chunk.stream,
         chunk.sequence,
@@ -92,6 +101,7 @@ def run_chunk(plan: RunPlan, chunk: Chunk, newest: int | None) -> ChunkResult:
         late,
         rows.rejects,
         tuple(scan_rows(scan, stream, ts, table) for scan in scans) if len(ts) else (),
+        kept,
     )
 
 

@@ -16,6 +16,7 @@ from sash.lang.bound import ExplainDefinition, OneTimeQuery, QueryDefinition
 from sash.plan.explain import explain_program
 from sash.plan.run_plan import plan_run
 from sash.runtime.analyze import analyze
+from sash.runtime.look import OnceAnswer
 from sash.runtime.passes import passes
 from sash.runtime.run import run_program
 from sash.runtime.sources import open_source
@@ -32,6 +33,17 @@ class Explanation(str):
 
     def _repr_svg_(self) -> str | None:
         return str(self) if self.startswith("<svg") else None
+
+
+INSTANT = b"sash.instant"
+"""The key in the metadata of an answer's schema: the instant whose windows it is over, in microseconds."""
+
+
+def dated(answer: OnceAnswer) -> pa.Table:
+    """The answer, with its instant in the metadata of the schema."""
+    if answer.instant is None:
+        return answer.table
+    return answer.table.replace_schema_metadata({INSTANT: str(answer.instant).encode()})
 
 
 def answer_once(query: OneTimeQuery, known: Known, base_dir: Path, batch_rows: int | None) -> pa.Table:

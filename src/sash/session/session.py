@@ -39,7 +39,7 @@ from sash.session.delivery import Delivery
 from sash.session.handle import DEFAULT_PENDING, Query, shape_of
 from sash.session.inbox import Room
 from sash.session.kept import Kept
-from sash.session.once import Explanation, answer_once, explained
+from sash.session.once import Explanation, answer_once, dated, explained
 from sash.session.shows import shown
 from sash.session.texts import ended, only_statement, places_without
 
@@ -374,7 +374,8 @@ class Session:
 
     def _answer(self, definition: OneTimeQuery, known: Known) -> pa.Table:
         if self._live is not None and self._is_running:
-            return self._live.ask(definition)
+            program = program_of(known, statements=(definition,), queries=())
+            return dated(self._live.ask(program))
         return answer_once(definition, known, self.base_dir, self._options["batch_rows"])
 
 

@@ -1,24 +1,26 @@
 """Runs whose queries come and go, and what the oracle says of them.
 
-A query knows the rows that arrived while it was there, so its answers are those of a run over these rows
-alone, up to the instant that the run had reached when the query was dropped.
+A query knows the rows that arrived while it was there, and those that its streams kept when it came (RETAIN),
+so its answers are those of a run over these rows alone, up to the instant that the run had reached when the
+query was dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
 from sash.lang import Program, bind_program
-from sash.runtime.changes import Changes
+from sash.runtime.desk import Desk, Served
 from sash.runtime.engine import Engine
 from sash.runtime.run import run_program
 from sash.testing.oracle import Oracle
 from sash.testing.rows import Answers
 from sash.testing.runs import Outcome, StopAfter, difference
 from sash.testing.scenario import Scenario
+from sash.testing.streams import MadeStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class Changing:
                 batch_rows=batch_rows,
                 monitor=monitor,
                 stop=monitor.stop,
-                changes=schedule,
+                desk=schedule,
             )
             schedule.batch = summary.batches
             if not summary.interrupted:
@@ -131,14 +133,22 @@ class Changing:
         return oracle.changes(next(query for query in program.queries if query.name == name))
 
 
+def _kept_from(stream: MadeStream, read: int, through: int | None) -> int:
+    """How many rows of an ordered stream, of those that were read, are not kept any more."""
+    if through is None or stream.retain is None:
+        return 0
+    times = [None if row.time is None else row.time * stream.clock.tick for row in stream.rows[:read]]
+    return sum(time is None or time <= through - stream.retain for time in times)
+
+
 @lru_cache(maxsize=32)
 def _bound(text: str) -> Program:
     return bind_program(text)
 
 
 @dataclass(eq=False)
-class _Schedule(Changes):
-    """Changes that are due at certain batches, and what was known when they were made."""
+class _Schedule(Desk):
+    """Desk that are due at certain batches, and what was known when they were made."""
 
     changing: Changing
     batch: int = 0
@@ -148,15 +158,19 @@ class _Schedule(Changes):
         super().__init__()
         self._is_first = True
 
-    def carry_out(self, change: Callable[[Program], None]) -> None:
-        engine: Engine = change.__self__  # type: ignore[attr-defined]
-        batch = engine.taken + 1
+    def serve(self, run: Served) -> None:
+        assert isinstance(run, Engine)
+        engine, batch = run, run.taken + 1
         if not self._is_first and self.changing.text_at(batch) != self.changing.text_at(self.batch):
-            change(self.changing.program_at(batch))
+            engine.change(self.changing.program_at(batch))
         self._is_first, self.batch = False, batch
         there = {query.name for query in self.changing.program_at(batch).queries if query.sink != "noop:"}
         engine.settle()
-        read = {name: state.counts.read for name, state in engine.streams.items()}
+        read = {}
+        for stream in self.changing.scenario.streams:
+            read[stream.name] = engine.streams[stream.name].counts.read
+            if stream.retain is not None:
+                read[stream.name] = _kept_from(stream, read[stream.name], engine.through)
         for name in there - self.lives.keys():
             self.lives[name] = Life(read)
         for name, life in self.lives.items():

@@ -84,6 +84,7 @@ class MadeStream:
     rows: tuple[MadeRow, ...]
     pieces: tuple[int, ...] = ()
     max_lifetime: int | None = None
+    retain: int | None = None
 
     @property
     def columns(self) -> dict[str, str]:
@@ -99,6 +100,8 @@ class MadeStream:
         slack = f" SLACK {write_interval(self.slack)}" if self.slack else ""
         if self.max_lifetime is not None:
             slack += f" LIFETIME BY life MAX LIFETIME {write_interval(self.max_lifetime)}"
+        if self.retain is not None:
+            slack += f" RETAIN {write_interval(self.retain)}"
         unit = f" WITH (unit = '{self.clock.unit}')" if self.clock.unit else ""
         return (
             f"CREATE STREAM {self.name} ({columns})\n"

@@ -9,7 +9,7 @@ import pytest
 
 from sash.errors import CheckpointError
 from sash.lang import bind_program
-from sash.runtime.changes import Changes
+from sash.runtime.desk import Desk, Served
 from sash.runtime.engine import Engine, Options
 from sash.runtime.inline.pipeline import Inline
 from sash.runtime.run import run_program
@@ -132,16 +132,17 @@ def test_a_part_whose_recipe_is_damaged_is_refused(folder):
         run(folder, STREAM, JOIN, NEW)
 
 
-class Later(Changes):
+class Later(Desk):
     """A change that is due before a batch."""
 
     def __init__(self, batch: int, text: str) -> None:
         super().__init__()
         self._batch, self._program = batch, bind_program(text)
 
-    def carry_out(self, change):
-        if change.__self__.taken + 1 == self._batch:
-            change(self._program)
+    def serve(self, run: Served) -> None:
+        assert isinstance(run, Engine)
+        if run.taken + 1 == self._batch:
+            run.change(self._program)
 
 
 def test_a_stream_that_joins_a_run_has_come_as_far_as_time_has(folder):
@@ -152,7 +153,7 @@ def test_a_stream_that_joins_a_run_has_come_as_far_as_time_has(folder):
         runtime="inline",
         batch_rows=4,
         aside=folder / "aside",
-        changes=Later(5, STREAM + OTHER + JOIN + count),
+        desk=Later(5, STREAM + OTHER + JOIN + count),
     )
     # 20 rows of s have been read, and everything before 20 is complete.
     assert summary.streams["o"].late == 19

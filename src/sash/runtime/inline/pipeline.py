@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from sash.lang import Program
 from sash.operators.cut import TOP, Cut
-from sash.runtime.changes import Changes
+from sash.runtime.desk import Desk
 from sash.runtime.engine import Engine, Newest, Options
 from sash.runtime.feed import Entry
 from sash.runtime.harvest import Harvest
@@ -27,7 +27,7 @@ from sash.runtime.stage import ChunkResult, run_chunk
 _IDLE = 0.05
 
 
-def run_inline(program: Program, options: Options, stop: threading.Event, changes: Changes) -> Summary:
+def run_inline(program: Program, options: Options, stop: threading.Event, desk: Desk) -> Summary:
     """Run until all input has ended or `stop` is set."""
     with scratch_folder() as scratch:
         engine = Engine(program, options, "inline", cores=1, state=scratch, partitions=options.partitions)
@@ -37,7 +37,7 @@ def run_inline(program: Program, options: Options, stop: threading.Event, change
                 if not engine.is_finished:
                     engine.open_outputs()
                 while not engine.is_finished and not stop.is_set():
-                    changes.carry_out(engine.change)
+                    desk.serve(engine)
                     entry = engine.pending_entry() or engine.next_entry()
                     if entry is None:
                         stop.wait(_IDLE)
@@ -65,8 +65,8 @@ class Inline:
         return cut
 
     def batch(self, entry: Entry, chunks: Sequence[Chunk], newest: Newest) -> Harvest:
-        plan = self._engine.plan
-        results = [run_chunk(plan, chunk, newest[chunk.stream, chunk.sequence]) for chunk in chunks]
+        plan, keep = self._engine.plan, self._engine.keep(entry.number)
+        results = [run_chunk(plan, chunk, newest[chunk.stream, chunk.sequence], keep) for chunk in chunks]
         return self._divided(entry, results) if self._partitions else Harvest(results)
 
     def close(self) -> None:

@@ -16,8 +16,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sash.errors import InternalError, SashError
 from sash.lang import Program
-from sash.runtime.changes import Changes
 from sash.runtime.checkpoint import FEED
+from sash.runtime.desk import Desk
 from sash.runtime.engine import Engine, Newest, Options, RunBatch
 from sash.runtime.feed import Entry
 from sash.runtime.harvest import Harvest
@@ -35,7 +35,7 @@ from sash.runtime.spark.stages import NO_CHUNK, Stages
 _IDLE = 0.05
 
 
-def run_spark(program: Program, options: Options, stop: threading.Event, changes: Changes) -> Summary:
+def run_spark(program: Program, options: Options, stop: threading.Event, desk: Desk) -> Summary:
     """Run until all input has ended or `stop` is set."""
     require_shared_state(options.master, options.checkpoint)
     if SparkSession.getActiveSession() is None:
@@ -56,7 +56,7 @@ def run_spark(program: Program, options: Options, stop: threading.Event, changes
                 ):
                     # Only now are old outputs replaced: whatever keeps Spark from starting leaves them alone.
                     engine.open_outputs()
-                    _Pipeline(spark, engine, stages, state).run(stop, changes)
+                    _Pipeline(spark, engine, stages, state).run(stop, desk)
             return engine.finish(interrupted=not engine.is_finished)
         finally:
             engine.close()
@@ -74,7 +74,7 @@ class _Pipeline:
         self._failure: BaseException | None = None
         self._done = threading.Event()
 
-    def run(self, stop: threading.Event, changes: Changes) -> None:
+    def run(self, stop: threading.Event, desk: Desk) -> None:
         if stop.is_set():
             return
         self._spark.dataSource.register(FeedSource)
@@ -85,7 +85,7 @@ class _Pipeline:
                 if self._entry is None:
                     if stop.is_set():
                         break
-                    changes.carry_out(self._engine.change)
+                    desk.serve(self._engine)
                     self._entry = self._engine.next_entry()
                     if self._entry is None:
                         stop.wait(_IDLE)

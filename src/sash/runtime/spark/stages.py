@@ -34,6 +34,7 @@ from sash.runtime.feed import Entry
 from sash.runtime.files import save_file, told
 from sash.runtime.harvest import Harvest
 from sash.runtime.partitions import Message, Routes, Turn, failed, gather, scatter, wake
+from sash.runtime.retained import Keep
 from sash.runtime.sources import Chunk
 from sash.runtime.spark.holder import BEAT, Request, Run, ask, heads_of
 from sash.runtime.spark.masters import is_local
@@ -119,7 +120,9 @@ class Stages:
         routes = self._engine.routes
         # Tasks know nothing of queries, and hundreds of them would have to travel with every batch.
         plan = replace(self._engine.plan, queries=(), continuous=(), one_time=())
-        frame = chunks.mapInArrow(_first_stage(plan, routes, self._of, dict(newest), mailbox), _DDL)
+        keep = self._engine.keep(entry.number)
+        first = _first_stage(plan, routes, self._of, dict(newest), mailbox, keep)
+        frame = chunks.mapInArrow(first, _DDL)
         turn = self._engine.turn(entry)
         for stage in range(1, routes.stages + 1):
             files = {partition: self._engine.files_before(stage, partition) for partition in range(self._of)}
@@ -145,6 +148,7 @@ def _first_stage(
     of: int,
     newest: Mapping[tuple[str, int], int | None],
     mailbox: Path | None,
+    keep: Keep | None,
 ) -> Callable[[Batches], Batches]:
     """What a task does with the descriptions of its chunks."""
 
@@ -156,7 +160,7 @@ def _first_stage(
                         messages = list(wake(routes, of))
                     else:
                         chunk = Chunk.from_json(text)
-                        result = run_chunk(plan, chunk, newest[chunk.stream, chunk.sequence])
+                        result = run_chunk(plan, chunk, newest[chunk.stream, chunk.sequence], keep)
                         messages = [message.posted(mailbox) for message in scatter(routes, result, of)]
                 except SashError as failure:
                     messages = [failed(failure)]

@@ -1,21 +1,37 @@
-"""Other queries for a run that goes on: anybody asks; the run's own thread does it between two batches."""
+"""The desk of a run: where others ask for something while it goes on.
+
+Anybody may ask for other queries, which the run's own thread takes in between two batches, or have a look at
+what is known after the last commit, for which nobody waits.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
+from typing import Protocol
 
 from sash.lang import Program
+from sash.runtime.retained import Snapshot
 
 
-class Changes:
+class Served(Protocol):
+    """The run, as the desk sees it."""
+
+    @property
+    def snapshot(self) -> Snapshot | None: ...
+
+    def change(self, program: Program) -> None: ...
+
+
+class Desk:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._asked: list[tuple[Program, Callable[[], None], Future[None]]] = []
         self._is_closed = False
+        self._run: Served | None = None
 
-    def ask(self, program: Program, then: Callable[[], None]) -> bool:
+    def change(self, program: Program, then: Callable[[], None]) -> bool:
         """Let the run go on with this program; raises why not. False if the run has ended meanwhile.
 
         `then` is called when it has been done, before the next batch.
@@ -31,13 +47,18 @@ class Changes:
             return False
         return True
 
-    def carry_out(self, change: Callable[[Program], None]) -> None:
-        """Do what has been asked; for the thread of the run."""
+    def look(self) -> Snapshot | None:
+        """What is known after the last commit; None before the first."""
+        return None if self._run is None else self._run.snapshot
+
+    def serve(self, run: Served) -> None:
+        """Do what has been asked; for the thread of the run, between two batches."""
+        self._run = run
         with self._lock:
             asked, self._asked = self._asked, []
         for program, then, done in asked:
             try:
-                change(program)
+                run.change(program)
                 then()
             except BaseException as failure:
                 done.set_exception(failure)

@@ -1,0 +1,94 @@
+"""The last committed state of a checkpoint, as somebody sees it who does not run it.
+
+Nothing is locked and nothing is written: the manifest is replaced as a whole, and the files that it names do
+not change. So a pipeline may run on the checkpoint meanwhile; where it has removed a file in between, the
+newer manifest is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from sash.errors import CheckpointError, UserError
+from sash.lang import Known, bind_program
+from sash.runtime.checkpoint import Checkpoint, Manifest
+from sash.runtime.look import OnceAnswer, look_again
+from sash.runtime.retained import RETAINED, Snapshot
+
+T = TypeVar("T")
+# How often a newer manifest is taken.
+_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Peek:
+    """A checkpoint that is only read."""
+
+    directory: Path
+
+    def ask(self, text: str, base_dir: Path | None = None) -> OnceAnswer:
+        """Answer a SELECT over the windows as they are.
+
+        Relative paths of relations count from `base_dir`; left out, from where the pipeline's do.
+        """
+        program = bind_program(text, self.known())
+        if len(program.one_time) != 1 or len(program.statements) != 1:
+            raise UserError(
+                "a question is one SELECT", hint="ask for one thing at a time", id="not-a-question"
+            )
+        asked = replace(program, queries=(), archives=(), indexes=())
+        return look_again(asked, self.snapshot, base_dir or self._checkpoint.base_dir)
+
+    def snapshot(self) -> Snapshot:
+        """The state after the last committed batch."""
+        manifest = self._manifest()
+        return Snapshot(
+            self.directory / RETAINED,
+            manifest.batch,
+            manifest.complete_through,
+            manifest.streams,
+            manifest.kept,
+        )
+
+    def known(self) -> Known:
+        """The streams, relations and queries of the run."""
+
+        def read() -> Known:
+            known = Known()
+            for part in self._manifest().parts:
+                program = self._checkpoint.recipe(part.number).program()
+                known.streams.update({stream.name: stream for stream in program.streams})
+                known.relations.update({relation.name: relation for relation in program.relations})
+                known.queries.update({q.name: q for q in program.queries if q.name not in part.dropped})
+            return known
+
+        return self._again(read)
+
+    @property
+    def _checkpoint(self) -> Checkpoint:
+        return Checkpoint(self.directory)
+
+    def _manifest(self) -> Manifest:
+        manifest = self._checkpoint.read()
+        if manifest is None:
+            raise CheckpointError(
+                f"'{self.directory}' has no committed state",
+                hint="name the directory that a run was given as --checkpoint; "
+                "a run that has just begun commits with its first batch",
+                id="checkpoint-empty",
+            )
+        return manifest
+
+    def _again(self, read: Callable[[], T]) -> T:
+        """What is read of files that one manifest names."""
+        for _ in range(_TRIES):
+            before = self._manifest()
+            try:
+                return read()
+            except CheckpointError:
+                if self._manifest().parts == before.parts:
+                    raise
+        return read()

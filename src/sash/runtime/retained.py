@@ -1,0 +1,147 @@
+"""Rows that a stream keeps (RETAIN): files of a chunk's accepted rows, and what is in them.
+
+A task writes the rows of its chunk as they are; the file counts once the manifest, or without a checkpoint
+the run, names it. It is removed when all of its rows are older than the stream keeps them. Files never
+change, so whoever has opened them may read on while the run removes them; who comes too late to open one
+takes a newer snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sash.errors import CheckpointError
+from sash.lang.bound import StreamDefinition
+from sash.runtime.clock import StreamState
+from sash.runtime.files import save_file, told
+
+Int64Array = npt.NDArray[np.int64]
+RETAINED = "retained"
+FIRST = -(1 << 62)
+"""Before every row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Where the tasks of a batch put rows that are kept."""
+
+    directory: Path
+    batch: int
+    durable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """The accepted rows of a chunk; those of a stream are in the order of (batch, sequence)."""
+
+    stream: str
+    batch: int
+    sequence: int
+    oldest: int
+    newest: int
+    rows: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.stream}.{self.batch:08d}.{self.sequence}.arrow"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a run knows after a committed batch: how far it is, and which rows its streams keep."""
+
+    directory: Path
+    batch: int
+    through: int | None
+    streams: Mapping[str, StreamState]
+    kept: tuple[KeptFile, ...]
+
+    def is_whole(self, stream: str) -> bool:
+        """Whether no row of a stream has been let go of."""
+        rows = sum(file.rows for file in self.kept if file.stream == stream)
+        return rows == self.streams[stream].counts.accepted
+
+
+def keep_rows(
+    keep: Keep, stream: StreamDefinition, sequence: int, ts: Int64Array, table: pa.Table
+) -> KeptFile:
+    """Write the accepted rows of a chunk, at least one, with their instants."""
+    file = KeptFile(stream.name, keep.batch, sequence, int(ts.min()), int(ts.max()), len(ts))
+    names = [f"c{i}" for i in range(table.num_columns)]
+    rows = table.rename_columns(names).add_column(0, "ts", pa.array(ts))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    save_file(keep.directory / file.name, [sink.getvalue()], durable=keep.durable)
+    return file
+
+
+def live(
+    kept: Iterable[KeptFile], streams: Iterable[StreamDefinition], through: int | None
+) -> list[KeptFile]:
+    """The files that still have a row that is kept."""
+    spans = {stream.name: stream.retain for stream in streams if stream.retain is not None}
+    return [
+        file
+        for file in kept
+        if file.stream in spans and (through is None or file.newest > through - spans[file.stream])
+    ]
+
+
+def forget(directory: Path, kept: Iterable[KeptFile], through: int | None) -> None:
+    """Remove files that nobody names, but for those of batches after `through`, which are under way."""
+    names = {file.name for file in kept}
+    with told(directory, "clear"):
+        for path in directory.glob("*.arrow"):
+            if path.name not in names and (through is None or int(path.name.split(".")[-3]) <= through):
+                path.unlink(missing_ok=True)
+
+
+class Gone(Exception):
+    """A file of a snapshot has been removed meanwhile: there is a newer snapshot."""
+
+
+def kept_rows(
+    snapshot: Snapshot, stream: StreamDefinition, since: int, through: int | None = None
+) -> Iterator[tuple[int, Int64Array, pa.Table]]:
+    """Rows of a stream that are later than `since`, and not than `through`, file by file in their order.
+
+    Gives the rank of each piece, its instants, and its rows with all columns.
+    """
+    files = [file for file in snapshot.kept if file.stream == stream.name and file.newest > since]
+    opened = [(file, _opened(snapshot.directory / file.name)) for file in _in_order(files)]
+    for rank, (file, table) in enumerate(opened):
+        ts = table.column(0).to_numpy()
+        rows = table.remove_column(0).rename_columns([column.name for column in stream.schema])
+        if file.oldest <= since or (through is not None and file.newest > through):
+            wanted = ts > since
+            if through is not None:
+                wanted &= ts <= through
+            ts, rows = ts[wanted], rows.filter(pa.array(wanted))
+        if len(ts):
+            yield rank, ts, rows
+
+
+def _in_order(files: Sequence[KeptFile]) -> list[KeptFile]:
+    return sorted(files, key=lambda file: (file.batch, file.sequence))
+
+
+def _opened(path: Path) -> pa.Table:
+    try:
+        with pa.memory_map(str(path)) as source:
+            return pa.ipc.open_file(source).read_all()
+    except FileNotFoundError as failure:
+        raise Gone(str(path)) from failure
+    except (OSError, pa.ArrowInvalid) as failure:
+        raise CheckpointError(
+            f"cannot read '{path}'",
+            got=str(failure),
+            hint="the rows that it keeps are lost to questions; standing queries are not concerned",
+            id="kept-rows-damaged",
+        ) from failure
