@@ -180,7 +180,6 @@ def query(
         Path, typer.Option(metavar="DIR", help="The checkpoint of a pipeline that runs, or has run.")
     ],
     form: Annotated[Output, typer.Option("--format", help="A table, or JSON lines, or CSV.")] = Output.table,
-    quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Answer a SELECT once, over the windows of a pipeline as its last committed batch left them.

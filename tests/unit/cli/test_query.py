@@ -1,0 +1,65 @@
+"""`sash query`: a question to a checkpoint, through the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sash.cli.main import app
+from sash.lang import bind_program
+from sash.runtime.run import run_program
+
+PROGRAM = (
+    "CREATE STREAM s (t BIGINT, k STRING) TIMESTAMP BY t RETAIN 10 SEC FROM 'csv:s.csv';\n"
+    "CREATE QUERY q INTO 'noop:' AS SELECT k FROM s [NOW];\n"
+)
+COUNT = "SELECT k, COUNT(*) AS n FROM s [RANGE 4 SEC] GROUP BY k ORDER BY k"
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    (tmp_path / "s.csv").write_text("t,k\n" + "".join(f"{t},{'ab'[t % 2]}\n" for t in range(30)))
+    run_program(
+        bind_program(PROGRAM),
+        base_dir=tmp_path,
+        runtime="inline",
+        checkpoint=tmp_path / "state",
+        batch_rows=5,
+    )
+    return tmp_path / "state"
+
+
+def test_the_answer_goes_to_stdout_and_its_instant_to_stderr(runner, state):
+    done = runner.invoke(app, ["query", "--checkpoint", str(state), COUNT])
+    assert done.exit_code == 0
+    assert [line.split() for line in done.stdout.splitlines()] == [["k", "n"], ["a", "2"], ["b", "2"]]
+    assert done.stderr == "at 29\n"
+
+
+def test_answers_for_programs(runner, state):
+    lines = runner.invoke(app, ["query", "--checkpoint", str(state), "--format", "jsonl", COUNT]).stdout
+    assert [json.loads(line) for line in lines.splitlines()] == [{"k": "a", "n": 2}, {"k": "b", "n": 2}]
+    table = runner.invoke(app, ["query", "--checkpoint", str(state), "--format", "csv", COUNT]).stdout
+    assert table.replace('"', "").split() == ["k,n", "a,2", "b,2"]
+
+
+def test_an_answer_without_rows_says_so(runner, state):
+    done = runner.invoke(app, ["query", "--checkpoint", str(state), "SELECT k FROM s [NOW] WHERE k = 'z'"])
+    assert done.stdout.splitlines()[-1] == "(no rows)"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("SELECT k FROM s [RANGE 1 MIN]", "not-kept"),
+        ("SELECT k FROM z [NOW]", "unknown-name"),
+        ("DROP QUERY q", "not-a-question"),
+        ("SELECT k FROM s [NOW]; SELECT k FROM s [NOW]", "not-a-question"),
+    ],
+)
+def test_what_cannot_be_answered_is_the_users_error(runner, state, text, code):
+    done = runner.invoke(app, ["query", "--checkpoint", str(state), text])
+    assert done.exit_code == 2
+    assert f"error[{code}]" in done.stderr
