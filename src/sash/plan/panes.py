@@ -58,6 +58,15 @@ class Panes:
             return Panes(int(gaps[0]), (int(gaps[0]),))
         return self
 
+    def have(self, window: Window) -> bool:
+        """Whether a window begins and ends on edges at each of its boundaries."""
+        cycle = math.lcm(self.period, window.slide)
+        if cycle // window.slide > MAX_EDGES:
+            return False
+        ends = np.arange(window.slide, cycle + 1, window.slide)
+        instants = np.concatenate([ends, ends - window.range])
+        return bool(np.isin((instants - 1) % self.period + 1, self.offsets).all())
+
     def number_of(self, ts: Int64Array) -> Int64Array:
         """The pane in which each instant lies."""
         if len(self.offsets) == 1:

@@ -7,7 +7,7 @@ the union of their measures.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sash.lang.bound import BoundSelect, QueryDefinition, Scalar, StreamDefinition, Window
@@ -33,6 +33,13 @@ class SynopsisSpec:
         """Every expression that the first stage computes for it, besides `where`."""
         arguments = (measure.argument for measure in self.measures if measure.argument is not None)
         return tuple(dict.fromkeys((*self.keys, *arguments)))
+
+    def covers(self, select: BoundSelect) -> bool:
+        """Whether it answers a query, windows of which it may not have in full yet."""
+        if (self.stream, self.where, self.keys) != (select.stream, select.where, select.keys):
+            return False
+        measures = {measure for call in select.aggregates for measure in measures_of(call)}
+        return measures <= {*self.measures, ROWS} and self.panes.have(select.window)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -93,16 +100,23 @@ def is_periodic(query: QueryDefinition) -> bool:
 
 
 def plan_periodic(
-    streams: Iterable[StreamDefinition], queries: Iterable[QueryDefinition], name: str = "s"
+    streams: Iterable[StreamDefinition],
+    queries: Iterable[QueryDefinition],
+    name: str = "s",
+    hosts: Sequence[SynopsisSpec] = (),
 ) -> PeriodicPlan:
-    """`name`: what the names of synopses begin with."""
+    """`name`: what the names of synopses begin with; `hosts`: synopses that are there already."""
     definitions = tuple(queries)
     groupings: dict[object, list[QueryDefinition]] = {}
+    planned: dict[str, PeriodicQuery] = {}
     for query in definitions:
         select = select_of(query)
+        host = next((spec for spec in hosts if spec.covers(select)), None)
+        if host is not None:
+            planned[query.name] = PeriodicQuery(query, host.name)
+            continue
         groupings.setdefault((select.stream, select.where, select.keys), []).append(query)
     synopses: list[SynopsisSpec] = []
-    planned: dict[str, PeriodicQuery] = {}
     for members in groupings.values():
         for panes, sharers in _share_panes(members):
             spec = _synopsis(f"{name}{len(synopses)}", panes, sharers)

@@ -23,7 +23,7 @@ from sash.plan.canonical import canonical
 from sash.plan.choices import choices_of
 from sash.plan.cost import Statistics
 from sash.plan.optimize import optimize
-from sash.plan.periodic import PeriodicPlan, is_periodic, plan_periodic
+from sash.plan.periodic import PeriodicPlan, SynopsisSpec, is_periodic, plan_periodic
 from sash.plan.physical import Choices, Exec, to_physical
 
 
@@ -128,8 +128,16 @@ def asked_in(program: Program) -> tuple[QueryDefinition, ...]:
     )
 
 
-def plan_run(program: Program, number: int = 0, asked: Sequence[QueryDefinition] | None = None) -> RunPlan:
-    """The plan of all standing queries of a program, and of those that are asked once (None: all of them)."""
+def plan_run(
+    program: Program,
+    number: int = 0,
+    asked: Sequence[QueryDefinition] | None = None,
+    hosts: Sequence[SynopsisSpec] = (),
+) -> RunPlan:
+    """The plan of all standing queries of a program, and of those that are asked once (None: all of them).
+
+    Periodic queries read one of the `hosts`, synopses of plans that came before, if it covers them.
+    """
     statistics = Statistics.from_definitions((*program.streams, *program.relations))
     periodic = [query for query in program.queries if is_periodic(query)]
     continuous = tuple(
@@ -147,7 +155,7 @@ def plan_run(program: Program, number: int = 0, asked: Sequence[QueryDefinition]
         if not relation.is_static:
             # Whoever comes later needs the changes from the first on.
             streams.append(replace(feed_of(relation), name=bare.named(relation.name)))
-    base = plan_periodic(streams, periodic, bare.named("s"))
+    base = plan_periodic(streams, periodic, bare.named("s"), hosts)
     return replace(
         bare,
         streams=base.streams,

@@ -55,11 +55,15 @@ class PaneFile:
 
 @dataclass(frozen=True, slots=True)
 class PartState:
-    """A part of the run: the first instants of its streams, and which of its queries have been dropped."""
+    """A part of the run: the first instants of its streams, and which of its queries have been dropped.
+
+    `since` is how far answers had come when it came.
+    """
 
     number: int
     first: Mapping[str, int]
     dropped: tuple[str, ...] = ()
+    since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,7 @@ class Manifest:
                     for name, files in self.cells.items()
                 },
                 "partitions": self.partitions,
-                "parts": [[part.number, dict(part.first), list(part.dropped)] for part in self.parts],
+                "parts": [[p.number, dict(p.first), list(p.dropped), p.since] for p in self.parts],
                 "made": self.made,
                 "kept": [list(asdict(file).values()) for file in self.kept],
                 "panes": [[file.name, file.synopsis, file.until, file.checksum] for file in self.panes],
@@ -119,7 +123,7 @@ class Manifest:
             data["aside"],
             {name: tuple(StateFile(*file) for file in files) for name, files in data["cells"].items()},
             data["partitions"],
-            tuple(PartState(number, first, tuple(dropped)) for number, first, dropped in data["parts"]),
+            tuple(PartState(n, first, tuple(gone), since) for n, first, gone, since in data["parts"]),
             data["made"],
             tuple(KeptFile(*file) for file in data["kept"]),
         )

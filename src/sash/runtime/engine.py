@@ -15,7 +15,7 @@ with other queries. A stream that a query has read stays in the run as long as i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -28,6 +28,7 @@ from sash.lang import Program
 from sash.lang.bound import QueryDefinition, StreamDefinition
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial, preaggregate
+from sash.plan.periodic import SynopsisSpec
 from sash.plan.run_plan import RunPlan, feed_of, plan_run
 from sash.runtime.aside import Aside
 from sash.runtime.cell import StateFile
@@ -42,7 +43,7 @@ from sash.runtime.harvest import Harvest, PartHarvest
 from sash.runtime.limits import Guard, Limits, default_state
 from sash.runtime.memory import resident_bytes
 from sash.runtime.meters import Meters
-from sash.runtime.part import Part
+from sash.runtime.part import Part, narrow
 from sash.runtime.partitions import PartTurn, Routes, Turn, cell_name, first_files, part_of, routes
 from sash.runtime.plane import Firsts, QueryPlane
 from sash.runtime.recipe import Recipe, fingerprint
@@ -215,16 +216,17 @@ class Engine:
         assert self._checkpoint is not None
         self.partitions = None if self.partitions is None else manifest.partitions
         usual = fingerprint(self._planned)
-        parts = []
+        parts: list[Part] = []
+        hosts: dict[str, SynopsisSpec] = {}
         for saved in manifest.parts:
             recipe = self._checkpoint.recipe(saved.number)
-            plan = self._planned if recipe.digest == usual else recipe.plan()
-            parts.append(self._part(plan, saved.dropped))
+            plan = self._planned if recipe.digest == usual else recipe.plan(hosts)
+            hosts.update({spec.name: spec for spec in plan.synopses})
+            parts.append(self._part(plan, saved.since))
+        parts = narrow(parts, {saved.number: saved.dropped for saved in manifest.parts})
         change = difference(parts, self._program)
         _refuse_another_program(self._checkpoint.directory, change)
-        for part in parts:
-            part.drop(change.gone.get(part.number, ()))
-        parts = [part for part in parts if part.definitions]
+        parts = narrow(parts, change.gone)
         self.through = manifest.complete_through
         self.streams = manifest.streams
         self.firsts = {saved.number: saved.first for saved in manifest.parts}
@@ -248,14 +250,14 @@ class Engine:
         self._publish()
         if change.new:
             program, asked = only(self._program, change.new)
-            plan = plan_run(program, self._made, asked)
+            plan = plan_run(program, self._made, asked, self.plan.synopses)
             self._add(plan, self._read_relations(plan))
         self._is_last_taken = self._feeder.is_finished
 
-    def _part(self, plan: RunPlan, dropped: Collection[str] = ()) -> Part:
+    def _part(self, plan: RunPlan, since: int | None) -> Part:
         # Without a checkpoint nobody can go on from what is written here.
         directory = None if self._checkpoint is None else self._checkpoint.cells
-        return Part(plan, directory, is_cut=self.partitions is not None, dropped=dropped)
+        return Part(plan, directory, is_cut=self.partitions is not None, since=since)
 
     def _read_relations(self, plan: RunPlan) -> dict[str, Delta]:
         """The rows of relations that are read once, before anything else."""
@@ -283,7 +285,7 @@ class Engine:
         self.settle()
         change = difference(self.plane.parts.values(), program)
         added, asked = only(program, change.new)
-        plan = plan_run(added, self._made, asked)
+        plan = plan_run(added, self._made, asked, self.plan.synopses)
         here = {name: source for name, source in self._sources.items() if self._stays(source, program)}
         opened = {s.name: self._open_source(s) for s in plan.streams if s.name not in here}
         sinks = self._open_sinks(plan)
@@ -296,19 +298,16 @@ class Engine:
             if name in self._sinks:
                 self._sinks.pop(name).close()
                 del self._answered[name]
-        for part in self.plane.parts.values():
-            part.drop(change.gone.get(part.number, ()))
-            if not part.definitions:
-                part.close()
         for sink in sinks.values():
             sink.open(None)
         self._sinks.update(sinks)
         self._sources = {**here, **opened}
         self.streams = {name: state for name, state in self.streams.items() if name in here}
         self._program = program
-        self._set([part for part in self.plane.parts.values() if part.definitions])
+        # New queries first: a synopsis that they read must not go with the last one that did.
         if change.new:
             self._add(plan, relations)
+        self._set(narrow(list(self.plane.parts.values()), change.gone))
 
     def _stays(self, source: Source, program: Program) -> bool:
         """Whether a stream stays in the run; those that are feeds of relations go with their part."""
@@ -316,9 +315,10 @@ class Engine:
 
     def _add(self, plan: RunPlan, relations: Mapping[str, Delta]) -> None:
         """Take new queries in."""
-        part = self._part(plan)
+        part = self._part(plan, self.plane.complete_through)
         if self._checkpoint is not None:
-            self._checkpoint.save_recipe(Recipe.of(plan, self._program))
+            hosts = [spec.name for spec in self.plan.synopses]
+            self._checkpoint.save_recipe(Recipe.of(plan, self._program, hosts))
         self._made = part.number + 1
         self.firsts = {**self.firsts, part.number: {}}
         self._set([*self.plane.parts.values(), part])
@@ -565,7 +565,7 @@ class Engine:
                     aside,
                     {**harvest.files, **self.plane.files},
                     self.partitions or 1,
-                    tuple(PartState(part.number, part.first, tuple(sorted(part.dropped))) for part in parts),
+                    tuple(PartState(p.number, p.first, tuple(sorted(p.dropped)), p.since) for p in parts),
                     self._made,
                     tuple(self._kept),
                 )

@@ -12,17 +12,17 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from sash.lang.algebra import Node
+from sash.lang.algebra import Node, Stream, Window
 from sash.lang.bound import StreamDefinition
 from sash.operators.preaggregate import Partial
 from sash.plan.explain.tree import Measured
 from sash.plan.run_plan import united
 from sash.runtime.cell import StateFile
 from sash.runtime.clock import Clock, Streams, StreamState
+from sash.runtime.groups import QueryGroup
 from sash.runtime.harvest import Harvest
 from sash.runtime.part import Part
 from sash.runtime.report import DRIVER, Held
-from sash.synopses.basic_interval import BasicIntervalSynopsis
 
 Firsts = Mapping[int, Mapping[str, int]]
 """The first instants of streams, by part."""
@@ -32,6 +32,7 @@ class QueryPlane:
     """`scans` says under which name the scan of a part is done."""
 
     def __init__(self, parts: Iterable[Part] = ()) -> None:
+        self.groups: dict[str, QueryGroup] = {}
         self.complete_through: int | None = None
         parts = tuple(parts)
         streams = {stream.name: stream for part in parts for stream in part.plan.streams}
@@ -44,12 +45,21 @@ class QueryPlane:
         plan, self.scans = united([part.plan for part in self.parts.values()])
         self.plan = replace(plan, streams=tuple(streams))
         self.clock = Clock.of(self.plan, [feed for part in self.parts.values() for feed in part.plan.feeds])
-        self._synopses: dict[str, BasicIntervalSynopsis] = {}
+        specs = {spec.name: spec for spec in self.plan.synopses}
+        self.groups = {name: group for name, group in self.groups.items() if name in specs}
+        for name, spec in specs.items():
+            if name not in self.groups:
+                self.groups[name] = QueryGroup(spec, self.plan.stream(spec.stream))
+        for name, group in self.groups.items():
+            group.keep([query.name for query in self.plan.queries if query.synopsis == name])
         for part in self.parts.values():
-            self._synopses.update(part.synopses)
+            own = {spec.name for spec in part.origin.synopses}
+            for name in {query.synopsis for query in part.plan.queries}:
+                since = None if name in own else part.since
+                self.groups[name].add(part.plan.queries_of(name), since)
 
     def absorb_partial(self, partial: Partial) -> None:
-        self._synopses[partial.synopsis].absorb(partial)
+        self.groups[partial.synopsis].synopsis.absorb(partial)
 
     def absorb(self, harvest: Harvest, streams: Streams, firsts: Firsts) -> None:
         """Take in a batch, whose results are in order of arrival; the rest is how far it brings us."""
@@ -58,8 +68,14 @@ class QueryPlane:
                 self.absorb_partial(partial)
         for number, part in self.parts.items():
             part.continuous.count(harvest.of(number).tallies)
-            part.first = firsts[number]
+        self._set_firsts(firsts)
         self.streams = dict(streams)
+
+    def _set_firsts(self, firsts: Firsts) -> None:
+        for number, part in self.parts.items():
+            part.first = firsts[number]
+            for spec in part.plan.synopses:
+                self.groups[spec.name].first = part.first.get(spec.stream)
 
     def answer(self, batch: int, harvest: Harvest) -> dict[str, list[pa.Table]]:
         """Move to the clock and give the answers of every boundary on the way, per query."""
@@ -67,28 +83,33 @@ class QueryPlane:
         through = self.clock.through(self.streams)
         if through is not None and self.complete_through is not None and through <= self.complete_through:
             through = None
+        if through is not None:
+            for group in self.groups.values():
+                for name, table in group.answer(through):
+                    answers[name].append(table)
         for number, part in self.parts.items():
-            for name, table in part.answer(batch, harvest.of(number), self.clock, through):
-                answers[name].append(table)
+            if not part.continuous.is_idle:
+                given = harvest.of(number)
+                first = {**self.clock.firsts(part.first), **given.first}
+                for name, table in part.continuous.answer(batch, given.rows, first, through):
+                    answers[name].append(table)
         if through is not None:
             self.complete_through = through
         return answers
 
     def horizons(self) -> dict[str, int | None]:
         """Panes of each synopsis that end by this instant are in no window any more."""
-        horizons: dict[str, int | None] = {}
-        for part in self.parts.values():
-            horizons.update(part.horizons(self.complete_through))
-        return horizons
+        through = self.complete_through
+        return {name: None if through is None else g.horizon(through) for name, g in self.groups.items()}
 
     def restore(self, streams: Streams, firsts: Firsts, complete_through: int | None) -> None:
         """Go on from a saved state, whose partials have been absorbed already."""
         self.streams = dict(streams)
         self.complete_through = complete_through
-        for number, part in self.parts.items():
-            part.first = firsts[number]
-            if complete_through is not None:
-                part.catch_up(complete_through)
+        self._set_firsts(firsts)
+        if complete_through is not None:
+            for group in self.groups.values():
+                group.catch_up(complete_through)
 
     @property
     def files(self) -> dict[str, tuple[StateFile, ...]]:
@@ -109,7 +130,16 @@ class QueryPlane:
         """What came of the operators of each query's plan."""
         found: dict[str, dict[Node, Measured]] = {}
         for part in self.parts.values():
-            found.update(part.measured(answered, self.streams))
+            found.update(part.continuous.measured())
+        for query in self.plan.queries:
+            plan, synopsis = query.definition.plan, self.groups[query.synopsis].synopsis
+            rows = self.streams[query.select.stream].counts.accepted
+            found[query.name] = {plan: Measured(answered[query.name])}
+            for node in plan.walk():
+                if isinstance(node, Stream):
+                    found[query.name][node] = Measured(rows)
+                elif isinstance(node, Window):
+                    found[query.name][node] = Measured(rows, 0, synopsis.live_rows, synopsis.nbytes)
         return found
 
     def rates(self) -> dict[str, float]:
@@ -132,10 +162,11 @@ class QueryPlane:
     @property
     def synopses(self) -> dict[str, Held]:
         """What each synopsis holds."""
-        return {name: Held(each.live_rows, each.nbytes) for name, each in self._synopses.items()}
+        held = ((name, group.synopsis) for name, group in self.groups.items())
+        return {name: Held(synopsis.live_rows, synopsis.nbytes) for name, synopsis in held}
 
     @property
     def live_rows(self) -> int:
         """Rows of state that synopses and operators hold."""
-        rows = sum(synopsis.live_rows for synopsis in self._synopses.values())
+        rows = sum(group.synopsis.live_rows for group in self.groups.values())
         return rows + sum(part.continuous.state_rows for part in self.parts.values())

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from sash.errors import CheckpointError, SashError
 from sash.lang import Program, bind_program
 from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinition
+from sash.plan.periodic import SynopsisSpec
 from sash.plan.run_plan import RunPlan, asked_in, plan_run
 
 
@@ -21,18 +22,20 @@ class Recipe:
     """`statements` define the sources, then the queries, then ask those that are answered once.
 
     `sinks` are the outputs of queries, which a session may have chosen, `asked` the names of one-time
-    queries, and `digest` is that of the plan.
+    queries, `hosts` the synopses of earlier parts that queries read, and `digest` is that of the plan.
     """
 
     number: int
     statements: tuple[str, ...]
     sinks: Mapping[str, str]
     asked: tuple[str, ...]
+    hosts: tuple[str, ...]
     digest: str
 
     @staticmethod
-    def of(plan: RunPlan, program: Program) -> Recipe:
+    def of(plan: RunPlan, program: Program, hosts: Iterable[str]) -> Recipe:
         """The recipe of a plan, with definitions from the program that it was made of."""
+        read = {query.synopsis for query in plan.queries}
         # All of them: who asks about the run later may want others, too.
         sources: tuple[StreamDefinition | RelationDefinition, ...] = (*program.streams, *program.relations)
         asked = [query.definition for query in plan.one_time]
@@ -42,6 +45,7 @@ class Recipe:
             tuple(texts),
             {query.name: query.sink for query in plan.definitions},
             tuple(query.name for query in asked),
+            tuple(name for name in hosts if name in read),
             fingerprint(plan),
         )
 
@@ -51,13 +55,13 @@ class Recipe:
         queries = tuple(replace(query, sink=self.sinks[query.name]) for query in program.queries)
         return replace(program, queries=queries)
 
-    def plan(self) -> RunPlan:
+    def plan(self, hosts: Mapping[str, SynopsisSpec]) -> RunPlan:
         """The plan, just as it was; CheckpointError if this version of Sash would plan it otherwise."""
         try:
             program = self.program()
             named = zip(asked_in(program), self.asked, strict=True)
             asked = [replace(query, name=name) for query, name in named]
-            plan = plan_run(program, self.number, asked)
+            plan = plan_run(program, self.number, asked, [hosts[name] for name in self.hosts])
         except (SashError, KeyError, ValueError) as failure:
             raise self._foreign(str(failure)) from failure
         if fingerprint(plan) != self.digest:
@@ -87,7 +91,7 @@ def without(program: Program, queries: Collection[str]) -> Program:
 def fingerprint(plan: RunPlan) -> str:
     """A digest of what the streams, synopses and queries are; spelling and comments do not matter."""
     streams = [(s.name, s.schema, s.timestamp, s.unit, s.slack, s.source, s.options) for s in plan.streams]
-    queries = [(q.name, q.definition.sink, q.select) for q in plan.queries]
+    queries = [(q.name, q.definition.sink, q.select, q.synopsis) for q in plan.queries]
     synopses = [
         (s.name, s.panes, [(m.kind, m.argument and m.argument.sql) for m in s.measures])
         for s in plan.synopses

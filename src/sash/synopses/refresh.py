@@ -43,8 +43,11 @@ class Refresher:
         window: Window,
         queries: Sequence[PeriodicQuery],
         stream: StreamDefinition,
+        since: int | None = None,
     ) -> None:
+        """`since`: the queries came when everything up to then had been answered."""
         self._synopsis = synopsis
+        self._since = since
         self.window = window
         self._stream = stream
         self._whole = [q for q in queries if q.select.operator is OutputOperator.RSTREAM]
@@ -64,10 +67,27 @@ class Refresher:
         """Go on without some queries; gives whether none is left."""
         self._whole = [query for query in self._whole if query.name not in queries]
         self._changing = [query for query in self._changing if query.name not in queries]
-        if self._whole or self._changing:
-            return False
-        self._synopsis.dependents.remove(self)
-        return True
+        if self.is_idle:
+            self._synopsis.dependents.remove(self)
+        return self.is_idle
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._whole and not self._changing
+
+    def join(self, other: Refresher) -> None:
+        """Answer the queries of another refresher of this window, too, if both have come equally far."""
+        # Whoever has queries of one kind only does not keep what the others need.
+        is_same = self._last == other._last and bool(self._changing) >= bool(other._changing)
+        if is_same and self._last is not None and bool(self._whole) >= bool(other._whole):
+            self._whole += other._whole
+            self._changing += other._changing
+            other._whole, other._changing = [], []
+            self._synopsis.dependents.remove(other)
+
+    def has_answered_at(self, boundary: int) -> bool:
+        """Whether a run that has come to `boundary` has answered there."""
+        return self._since is None or boundary > self._since
 
     @property
     def left(self) -> int:
@@ -84,6 +104,9 @@ class Refresher:
         `first` is the timestamp of the stream's first tuple, before which there are no answers.
         """
         slide = self.window.slide
+        if self._last is None and self._since is not None:
+            # What is there already is the first answer.
+            return first_boundary(max(self._since + 1, first), slide)
         if self._last is None and self._is_global:
             return first_boundary(first, slide)
         if self._last is not None and self._whole and (self._is_global or self._left < self._right):

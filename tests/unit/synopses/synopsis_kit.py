@@ -86,7 +86,7 @@ class Fed:
         return partials_of(rows, self.plan.synopses)
 
     def synopsis(self, number: int = 0) -> BasicIntervalSynopsis:
-        return list(self.plane.parts[0].synopses.values())[number]
+        return list(self.plane.groups.values())[number].synopsis
 
     def check(self) -> None:
         """Assert that the answers so far are those of the oracle up to the clock."""

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from tests.unit.synopses.synopsis_kit import Fed, Row, feed_all
 
 from sash.errors import DataError
-from sash.runtime.harvest import NOTHING
 from sash.synopses import refresh
 
 VIEW = "SELECT COUNT(*) AS c, SUM(n) AS total FROM s [RANGE %d US SLIDE %d US]"
@@ -202,7 +201,7 @@ def test_a_jump_is_refused_whatever_the_size_of_the_steps_in_which_time_goes_on(
     for instants in ([40], [8, 16, 24, 40], list(range(2, 41))):
         fed = Fed(f"Rstream({VIEW % (1, 1)})")
         fed.feed(rows_at(1))
-        part = fed.plane.parts[0]
-        answered = (list(part.answer(1, NOTHING, fed.plane.clock, through)) for through in instants)
+        (group,) = fed.plane.groups.values()
+        answered = (list(group.answer(through)) for through in instants)
         with pytest.raises(DataError, match="answers in a row"):
             list(answered)

@@ -1,0 +1,102 @@
+"""Query groups: a synopsis and the queries that read it, whichever part of the run they came with."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+
+import pyarrow as pa
+
+from sash.lang.bound import StreamDefinition, Window
+from sash.plan.panes import last_boundary
+from sash.plan.periodic import PeriodicQuery, SynopsisSpec
+from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.refresh import Refresher
+
+
+class QueryGroup:
+    """`first` is the first instant of the synopsis's stream since it is there; before it nobody answers."""
+
+    def __init__(self, spec: SynopsisSpec, stream: StreamDefinition) -> None:
+        self.spec = spec
+        self.synopsis = BasicIntervalSynopsis(spec)
+        self.first: int | None = None
+        self._stream = stream
+        self._queries: set[str] = set()
+        self._refreshers: list[Refresher] = []
+
+    def add(self, queries: Collection[PeriodicQuery], since: int | None) -> None:
+        """Answer these queries, too: from the instants after `since`, or from the first on."""
+        sharers: dict[Window, list[PeriodicQuery]] = defaultdict(list)
+        for query in queries:
+            if query.name not in self._queries:
+                sharers[query.window].append(query)
+                self._queries.add(query.name)
+        self._refreshers += [
+            Refresher(self.synopsis, window, members, self._stream, since)
+            for window, members in sharers.items()
+        ]
+
+    def keep(self, queries: Collection[str]) -> None:
+        """Answer no others."""
+        gone = self._queries - set(queries)
+        if gone:
+            self._queries -= gone
+            self._refreshers = [refresher for refresher in self._refreshers if not refresher.drop(gone)]
+
+    def answer(self, through: int) -> Iterator[tuple[str, pa.Table]]:
+        """The answers of all boundaries up to `through`."""
+        first = self.first
+        if first is None or not self._refreshers:
+            return
+        self.synopsis.seal(through)
+        # What is sealed does not change meanwhile, so a refresher's next boundary changes only by its steps.
+        dues = [(due, i) for i, r in enumerate(self._refreshers) if (due := r.due(first)) is not None]
+        heapq.heapify(dues)
+        while dues and dues[0][0] <= through:
+            boundary, index = dues[0]
+            refresher = self._refreshers[index]
+            self.synopsis.move_to(boundary)
+            refresher.step(boundary, through)
+            if refresher.is_full:
+                yield from refresher.flush().items()
+            due = refresher.due(first)
+            if due is None:
+                heapq.heappop(dues)
+            else:
+                heapq.heapreplace(dues, (due, index))
+        for refresher in self._refreshers:
+            yield from refresher.flush().items()
+        self._join()
+        self.synopsis.trim(min(refresher.left for refresher in self._refreshers))
+
+    def _join(self) -> None:
+        """Let queries that came at different times go on together where they have come equally far."""
+        known: dict[Window, Refresher] = {}
+        for refresher in self._refreshers:
+            other = known.setdefault(refresher.window, refresher)
+            if other is not refresher:
+                other.join(refresher)
+        self._refreshers = [refresher for refresher in self._refreshers if not refresher.is_idle]
+
+    def horizon(self, through: int) -> int | None:
+        """Panes that end by this instant are in no window any more."""
+        windows = [refresher.window for refresher in self._refreshers]
+        horizons = [last_boundary(through, window.slide) - window.range for window in windows]
+        return min(horizons, default=None)
+
+    def catch_up(self, through: int) -> None:
+        """After a restart: everything up to `through` has been answered already."""
+        if self.first is None:
+            return
+        self.synopsis.seal(through)
+        for boundary, refresher in sorted(
+            ((last_boundary(through, r.window.slide), r) for r in self._refreshers), key=lambda item: item[0]
+        ):
+            if boundary >= self.first and refresher.has_answered_at(boundary):
+                self.synopsis.move_to(boundary)
+                refresher.catch_up(boundary)
+
+
+Groups = Mapping[str, QueryGroup]
