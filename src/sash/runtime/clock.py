@@ -54,11 +54,16 @@ class StreamState:
 Streams = Mapping[str, StreamState]
 
 
-def advanced(streams: Streams, chunks: Iterable[Extent], ended: Iterable[str]) -> dict[str, StreamState]:
-    """How far the streams are after a batch."""
+def advanced(
+    streams: Streams, chunks: Iterable[Extent], ended: Iterable[str], beats: Mapping[str, int] | None = None
+) -> dict[str, StreamState]:
+    """How far the streams are after a batch; `beats` are instants to which silent ones are taken to be."""
     after = dict(streams)
     for chunk in chunks:
         after[chunk.stream] = after[chunk.stream].after(chunk)
+    for name, instant in (beats or {}).items():
+        newest = after[name].newest
+        after[name] = replace(after[name], newest=instant if newest is None else max(newest, instant))
     for name in ended:
         after[name] = replace(after[name], ended=True)
     return after

@@ -159,6 +159,8 @@ class Engine:
     def _open_source(self, stream: StreamDefinition) -> Source:
         source = open_source(stream, self.options.base_dir)
         source.check()
+        # An unfit value is refused now, not when the stream has been silent for a while.
+        _ = source.heartbeat
         return source
 
     def _open_sinks(self, plan: RunPlan) -> dict[str, Sink]:
@@ -435,7 +437,7 @@ class Engine:
         watch = Stopwatch()
         harvest = self._run_exactly(entry, run)
         watch.lap("read")
-        self.streams = advanced(self.streams, harvest.results, entry.ended)
+        self.streams = advanced(self.streams, harvest.results, entry.ended, entry.beats)
         self.firsts = {part: begun(first, harvest.results) for part, first in self.firsts.items()}
         through = self.plane.clock.through(self.streams)
         if through is not None:
@@ -458,7 +460,8 @@ class Engine:
             number: PartTurn(self.firsts[number], part.continuous.needed)
             for number, part in self.plane.parts.items()
         }
-        return Turn(entry.number, self.plane.clock, self.streams, self.through, tuple(entry.ended), parts)
+        clock, streams, through = self.plane.clock, self.streams, self.through
+        return Turn(entry.number, clock, streams, through, tuple(entry.ended), entry.beats, parts)
 
     def files_before(self, stage: int, partition: int) -> dict[int, tuple[StateFile, ...]]:
         """The state of a partition's cells in a stage before the next batch, by part."""

@@ -6,13 +6,19 @@ offset log has to remember.
 
 Streams are read side by side in event time: a stream that is further ahead of the slowest one than its
 last share of a batch covered waits, so that state held for the slow stream stays small.
+
+A live stream with a `heartbeat` that has given nothing for that long holds nobody back: an entry says how far
+it is taken to have come, just as if a row of that instant had arrived. That is as far as the streams that do
+give rows; where none does, time goes on as the clock on the wall does.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+import math
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from sash.runtime.sources import Chunk, Position, Source
@@ -20,13 +26,17 @@ from sash.runtime.sources import Chunk, Position, Source
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One micro-batch: its chunks, where planning stands after them, and the streams that end with it."""
+    """One micro-batch: its chunks, where planning stands after them, and the streams that end with it.
+
+    `beats` are the instants to which silent streams are taken to have come.
+    """
 
     number: int
     chunks: tuple[Chunk, ...]
     positions: Mapping[str, Position]
     ended: tuple[str, ...]
     is_last: bool
+    beats: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> str:
         return json.dumps(
@@ -36,6 +46,7 @@ class Entry:
                 "positions": dict(self.positions),
                 "ended": list(self.ended),
                 "is_last": self.is_last,
+                "beats": dict(self.beats),
             }
         )
 
@@ -47,6 +58,7 @@ class Entry:
             {name: position for name, position in self.positions.items() if name in streams},
             tuple(name for name in self.ended if name in streams),
             is_last,
+            {name: instant for name, instant in self.beats.items() if name in streams},
         )
 
     @staticmethod
@@ -58,13 +70,24 @@ class Entry:
             data["positions"],
             tuple(data["ended"]),
             data["is_last"],
+            data["beats"],
         )
 
 
 class Feeder:
     """Plans entries. Its state is the positions, which every entry repeats."""
 
-    def __init__(self, sources: Mapping[str, Source], batch_rows: int, chunk_rows: int) -> None:
+    def __init__(
+        self,
+        sources: Mapping[str, Source],
+        batch_rows: int,
+        chunk_rows: int,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._now = now
+        # When each stream last gave rows, and when a beat alone last made an entry.
+        self._heard = dict.fromkeys(sources, now())
+        self._beaten = now()
         self._sources = dict(sources)
         self._batch_rows = batch_rows
         self._chunk_rows = chunk_rows
@@ -93,6 +116,7 @@ class Feeder:
         self._positions = {name: self._positions[name] if name in same else {} for name in sources}
         self._newest = {name: self._newest[name] if name in same else None for name in sources}
         self._span = {name: self._span[name] if name in same else 0 for name in sources}
+        self._heard = {name: self._heard[name] if name in same else self._now() for name in sources}
         self._ended &= same
         self._finished = self._finished and self._ended == sources.keys()
 
@@ -110,22 +134,60 @@ class Feeder:
                 self._newest[name] = instant
         chunks: list[Chunk] = []
         ended: list[str] = []
-        reading = self._in_step()
+        silent = self._silent()
+        reading = [*self._in_step(silent), *silent]
         for name in reading:
             plan = self._sources[name].plan(
                 self._positions[name], max(1, self._batch_rows // len(reading)), self._chunk_rows
             )
             self._positions[name] = plan.position
             chunks.extend(plan.chunks)
+            if plan.chunks:
+                self._heard[name] = self._now()
+                silent.discard(name)
             if plan.ended:
                 ended.append(name)
         self._ended.update(ended)
         self._finished = len(self._ended) == len(self._sources)
-        if not chunks and not ended and not self._finished:
+        beats = self._beats(silent)
+        is_due = bool(beats) and self._now() - self._beaten >= min(map(self._patience, beats))
+        if not chunks and not ended and not self._finished and not is_due:
             return None
-        entry = Entry(self.number, tuple(chunks), dict(self._positions), tuple(ended), self._finished)
+        if beats:
+            self._beaten = self._now()
+        entry = Entry(self.number, tuple(chunks), dict(self._positions), tuple(ended), self._finished, beats)
         self.number += 1
         return entry
+
+    def _patience(self, name: str) -> float:
+        """How long a stream may be silent, in seconds, before nobody waits for it; perhaps for ever."""
+        source = self._sources[name]
+        return math.inf if source.bounded else source.heartbeat
+
+    def _silent(self) -> set[str]:
+        now = self._now()
+        reading = (name for name in self._sources if name not in self._ended)
+        return {name for name in reading if now - self._heard[name] > self._patience(name)}
+
+    def _beats(self, silent: Collection[str]) -> dict[str, int]:
+        """How far silent streams are taken to have come, where that is further than they have."""
+        come = {name: newest for name, newest in self._newest.items() if name not in self._ended}
+        if all(name in silent for name in come):
+            waited = {name: self._now() - max(self._heard[name], self._beaten) for name in silent}
+            for name, newest in come.items():
+                come[name] = None if newest is None else newest + int(waited[name] * 1_000_000)
+            leading = {name: instant for name, instant in come.items() if instant is not None}
+        else:
+            leading = {name: at for name, at in come.items() if name not in silent and at is not None}
+            if len(leading) < len(come) - len(silent):
+                return {}
+        if not silent or not leading:
+            return {}
+        slack = {name: source.stream.slack for name, source in self._sources.items()}
+        complete = min(instant - slack[name] for name, instant in leading.items())
+        beats = {name: leading.get(name, complete + slack[name]) for name in silent}
+        before = self._newest
+        return {name: at for name, at in beats.items() if (known := before[name]) is None or at > known}
 
     def progress(self, positions: Mapping[str, Position]) -> float | None:
         """The share of all input that lies before `positions`; None if some of it has no end."""
@@ -133,9 +195,9 @@ class Feeder:
         known = [share for share in shares if share is not None]
         return sum(known) / len(known) if known and len(known) == len(shares) else None
 
-    def _in_step(self) -> list[str]:
+    def _in_step(self, silent: Collection[str]) -> list[str]:
         """The streams to read now: those that are not too far ahead of the slowest."""
-        reading = [name for name in self._sources if name not in self._ended]
+        reading = [name for name in self._sources if name not in self._ended and name not in silent]
         instants = [self._newest[name] for name in reading]
         known = [instant for instant in instants if instant is not None]
         if len(known) < len(reading):

@@ -92,7 +92,7 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A batch, and what came before it: the streams, how far time had come, and who has ended since.
+    """A batch, and what came before it: the streams, how far time had come, who has ended or is silent.
 
     `parts` has what was before it for each part: the first instants of its streams, and the exchanges, by
     their names, that somebody still needs.
@@ -103,6 +103,7 @@ class Turn:
     streams: Mapping[str, StreamState]
     through: int | None
     ended: tuple[str, ...]
+    beats: Mapping[str, int]
     parts: Mapping[int, PartTurn]
 
 
@@ -309,7 +310,7 @@ class Partition:
         extents: Sequence[ChunkExtent],
     ) -> list[Message]:
         part, _ = place
-        through = turn.clock.through(advanced(turn.streams, extents, turn.ended))
+        through = turn.clock.through(advanced(turn.streams, extents, turn.ended, turn.beats))
         if through is not None and turn.through is not None and through <= turn.through:
             through = None
         first = turn.clock.firsts(begun(turn.parts[part].first, extents))

@@ -150,3 +150,93 @@ def test_forgotten_entries_are_gone_and_the_count_stays(tmp_path):
     log.forget(3)
     assert [log.read(number) for number in range(5)] == [None, None, None, "3", "4"]
     assert log.count() == 5
+
+
+# ------------------------------------------------------------------------ heartbeats
+
+
+class Live(Source):
+    """A source without an end that gives the rows that it is handed."""
+
+    def __init__(self, name: str, heartbeat: float | None, slack: int = 0) -> None:
+        schema = Schema((Column("t", Type.BIGINT),))
+        options = () if heartbeat is None else (("heartbeat", heartbeat),)
+        super().__init__(StreamDefinition(name, schema, "t", 1, slack, "live:", options))
+        self.waiting: list[int] = []
+        self.newest: int | None = None
+        self._given = 0
+
+    @property
+    def bounded(self) -> bool:
+        return False
+
+    def check(self) -> None:
+        """Always in order."""
+
+    def plan(self, position: Position, max_rows: int, target_rows: int = 1) -> Plan:
+        rows, self.waiting = self.waiting, []
+        if not rows:
+            return Plan((), position, False)
+        self._given += 1
+        self.newest = max(rows + ([] if self.newest is None else [self.newest]))
+        return Plan((Chunk(self.stream.name, self._given, "", 0, len(rows), 0, 0),), {}, False)
+
+    def progress(self, position: Position) -> float | None:
+        return None
+
+
+class Beating:
+    """A feeder over live sources, and a clock on the wall that goes on when it is told to."""
+
+    def __init__(self, **sources: Live) -> None:
+        self.wall = 0.0
+        self.sources = sources
+        self.newest: dict[str, int | None] = dict.fromkeys(sources)
+        self.feeder = Feeder(sources, 10, 10, lambda: self.wall)
+
+    def step(self, seconds: float = 0.0, **rows: int) -> dict[str, int] | None:
+        """Let time pass, hand rows over, and give the beats of the next entry, None if there is none."""
+        self.wall += seconds
+        for name, instant in rows.items():
+            self.sources[name].waiting.append(instant)
+        entry = self.feeder.next(self.newest)
+        if entry is None:
+            return None
+        assert Entry.from_json(entry.to_json()) == entry
+        for name, source in self.sources.items():
+            known = [i for i in (source.newest, self.newest[name], entry.beats.get(name)) if i is not None]
+            self.newest[name] = max(known, default=None)
+        return dict(entry.beats)
+
+
+def test_a_silent_stream_goes_on_with_the_others():
+    feed = Beating(a=Live("a", None), b=Live("b", 5.0, slack=3))
+    assert feed.step(a=100, b=90) == {}
+    assert feed.step(4.0, a=200) is None, "a waits for b, which may still give rows"
+    assert feed.step(2.0) == {"b": 103}, "a is at 100, and b may be 3 behind its newest"
+    assert feed.step(0.0, a=300) == {"b": 203}
+    assert feed.step(0.0, b=150) == {}, "it speaks again: older rows than 200 are late now"
+    assert feed.step(1.0, a=400) == {}
+
+
+def test_a_stream_that_has_never_given_a_row_holds_nobody_back_for_ever():
+    feed = Beating(a=Live("a", None), b=Live("b", 2.0))
+    assert feed.step(a=100) == {}
+    assert feed.step(3.0, a=101) == {"b": 100}
+
+
+def test_where_all_are_silent_time_goes_on_with_the_clock_on_the_wall():
+    feed = Beating(a=Live("a", 2.0))
+    assert feed.step(a=1_000_000) == {}
+    assert feed.step(1.0) is None
+    assert feed.step(1.5) == {"a": 3_500_000}
+    assert feed.step(0.5) is None, "not more often than the heartbeat"
+    assert feed.step(1.5) == {"a": 5_500_000}
+    assert feed.step(0.0, a=6_000_000) == {}
+    assert feed.step(2.5) == {"a": 8_500_000}
+
+
+def test_without_a_heartbeat_everybody_waits():
+    feed = Beating(a=Live("a", None), b=Live("b", None))
+    assert feed.step(a=100, b=90) == {}
+    assert feed.step(1_000.0) is None

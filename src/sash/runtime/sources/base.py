@@ -7,11 +7,13 @@ position goes on exactly where the old one stopped.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 from sash.errors import SourceError
 from sash.lang.bound import StreamDefinition
 from sash.runtime.sources.chunk import DEFAULT_TARGET_ROWS, Plan, Position
+from sash.runtime.sources.options import Options
 
 
 class Source(ABC):
@@ -36,6 +38,12 @@ class Source(ABC):
     @abstractmethod
     def progress(self, position: Position) -> float | None:
         """The share of bounded input that is planned at `position`; None where there is no end."""
+
+    @property
+    def heartbeat(self) -> float:
+        """After so many seconds without rows nobody waits for a live stream; infinite: for ever."""
+        options = Options.of(self.stream)
+        return options.number("heartbeat", 1.0, 0.001) if "heartbeat" in options.values else math.inf
 
     def reads(self, place: str) -> bool:
         """Whether what is written to `place`, a real path, is or becomes input of this source."""

@@ -10,8 +10,8 @@ from sash.errors import SourceError
 from sash.lang.bound import StreamDefinition
 from sash.plan.cost.statistics import is_statistic
 
-# Read by the language, not by a source, and therefore legal everywhere.
-COMMON = ("unit",)
+# Read by the language or the feed, not by a source, and therefore legal everywhere.
+COMMON = ("unit", "heartbeat")
 
 Value = str | int | float | bool
 
