@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from sash.errors import InternalError, SashError
+from sash.errors import InternalError
 from sash.lang import Program
 from sash.runtime.checkpoint import FEED
 from sash.runtime.desk import Desk
@@ -129,18 +129,16 @@ class _Pipeline:
 
     def _batch(self, chunks: DataFrame, number: int) -> None:
         """Called by Spark for each batch, in a thread of its own."""
-        # Spark has marked all batches before this one as done and will not ask for them again.
-        self._engine.forget_entries(number)
         if number <= self._engine.taken:
             # Taken before Spark logged it as done: nothing is left to do.
             return
         try:
+            # Spark has marked all batches before this one as done and will not ask for them again.
+            self._engine.forget_entries(number)
             entry = self._entry
             if entry is None or entry.number != number:
                 raise InternalError(f"Spark asked for batch {number} out of turn")
             self._engine.take(entry, self._runner(chunks))
-        except SashError as failure:
-            self._failure = failure
         except BaseException as failure:
             self._failure = failure
         self._done.set()
