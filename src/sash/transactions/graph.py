@@ -27,7 +27,7 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What an answer is made of: a version of each sub-window. `fault` tells why it is made of anything else."""
+    """What an answer is made of: a version of each sub-window, unless there is a `fault`."""
 
     versions: dict[SubWindow, int] = field(default_factory=dict)
     fault: str = ""

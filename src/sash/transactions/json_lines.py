@@ -76,8 +76,8 @@ def encode(event: Event, places: Mapping[str, int]) -> str:
             windows = [[places[ring], length] for ring, length in query.windows.items()]
             return _line(["b", transaction, query.name, query.isolation.value, query.priority, windows])
         case Read() | Handed() | Undone():
-            ring, pane = event.sub_window
-            return _line([_LETTERS[type(event)], event.transaction, places[ring], pane, event.version])
+            name, pane = event.sub_window
+            return _line([_LETTERS[type(event)], event.transaction, places[name], pane, event.version])
         case Committed(transaction, state, instant):
             return _line(["e", transaction, state, instant])
         case Aborted(transaction, why, again):

@@ -145,9 +145,12 @@ class _Reading(Generic[P, R]):
 
     def _follow(self) -> bool:
         """Go to the newest view; False if that is the end of the attempt."""
-        newer = self._load(self._view.number)
-        if newer is None:
-            return True
+        while (newer := self._load(self._view.number)) is not None:
+            if not self._go_to(newer):
+                return False
+        return True
+
+    def _go_to(self, newer: View[P]) -> bool:
         changes, added = [], dict[SubWindow, tuple[P, ...] | None]()
         for ring in self.rings:
             now = newer.rings[ring.name]

@@ -85,7 +85,7 @@ def parse_history(
 def write_history(history: History) -> str:
     """The operations of a history of one ring; a version that is not the newest is named after `@`."""
     (ring,) = history.rings
-    words = []
+    words: list[str] = []
     newest: dict[int, int] = {}
     for event in history.events:
         match event:

@@ -27,7 +27,7 @@ from sash.transactions.history import History
 
 @dataclass(slots=True)
 class RingLine:
-    """The heads that a ring has had: `heads[i]` since movement `since[i]`; `lowest` is its first pane ever."""
+    """The heads of a ring: `heads[i]` since movement `since[i]`; `lowest` is its first pane ever."""
 
     size: int
     lowest: int | None
@@ -78,9 +78,9 @@ class Timeline:
                 case Began(transaction, query):
                     if transaction in seen:
                         raise _impossible(position, f"transaction {transaction} begins twice")
-                    for ring, length in query.windows.items():
-                        if ring not in self._lines or not 1 <= length <= self._lines[ring].size:
-                            raise _impossible(position, f"query {query.name} reads {length} of ring '{ring}'")
+                    for name, length in query.windows.items():
+                        if name not in self._lines or not 1 <= length <= self._lines[name].size:
+                            raise _impossible(position, f"query {query.name} reads {length} of ring '{name}'")
                     seen.add(transaction)
                     running.add(transaction)
                 case Read() | Handed() | Undone():

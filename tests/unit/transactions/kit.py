@@ -110,7 +110,7 @@ def all_edges(history: History, reads: dict[int, dict[SubWindow, int]]) -> set[t
             for change in event.changes:
                 for pane in (*range(change.first, change.head + 1), *change.inserted):
                     writers.setdefault((change.ring, pane % sizes[change.ring]), set()).add(event.number)
-    found = set()
+    found = set[tuple[str, str]]()
     for numbers in writers.values():
         found.update((f"T{a}", f"T{b}") for a, b in itertools.permutations(numbers, 2) if a < b)
     committed = {event.transaction for event in history.events if isinstance(event, Committed)}

@@ -15,6 +15,7 @@ from sash.transactions.events import (
     Began,
     Change,
     Committed,
+    Event,
     Handed,
     Isolation,
     Moved,
@@ -107,7 +108,8 @@ def test_theorems_7_1_7_2_and_7_5(random):
 
 
 def test_a_long_history_is_checked_in_one_go():
-    size, events, ring = 50, [], Ring("w", 50, 1, 0, 49)
+    size, ring = 50, Ring("w", 50, 1, 0, 49)
+    events: list[Event] = []
     for k in range(4_000):
         head = size + k
         events.append(Moved(head, head, (Change("w", head, head),)))

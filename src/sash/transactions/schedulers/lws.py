@@ -5,8 +5,8 @@ aborted when it has read a sub-window that has left *its* window (line 5 of the 
 read yet it need not read any more, and it reads the new one instead.
 
 With `rescans` nothing is aborted: the query reads the old copy again, takes its contribution back, and goes
-on with the new one (section 7.4.2). Rows that a movement inserts into a sub-window that was already read, as in
-a materialised weak non-monotonic result, are handed to the query (section 7.4.3).
+on with the new one (section 7.4.2). Rows that a movement inserts into a sub-window that was already read, as
+in a materialised weak non-monotonic result, are handed to the query (section 7.4.3).
 """
 
 from __future__ import annotations
