@@ -102,8 +102,8 @@ def _claims(seen: dict[Point, dict[str, list[Outcome]]], most: int) -> list[Clai
             "0 %",
             f"{ttu:.1f} % at the most",
             ttu == 0,
-            "a query meets one movement, seldom two, and has not read the oldest sub-windows by then; "
-            f"{share[slow, 'TTU']:.1f} % if reading costs {FACTORS[-1]:g} times as much",
+            "a query meets few movements, and has not read the oldest sub-windows by then; "
+            f"{share[slow, 'TTU']:.1f} % also if reading costs {FACTORS[-1]:g} times as much",
         ),
         Claim(
             "lws-half",

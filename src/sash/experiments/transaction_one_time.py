@@ -80,8 +80,8 @@ def _claims(seen: Seen) -> list[Claim]:
             f"{span(lws)} that of TTU",
             lws[-1] > 1.02,
             f"over {most} sub-windows a one-time query reads for about "
-            f"{figures[most, 'TTU', 'response s']:.2f} s of a slide of 5 s, so few meet a movement, and of those "
-            "half are aborted",
+            f"{figures[most, 'TTU', 'response s']:.2f} s of a slide of 5 s: few meet a movement, and of "
+            "those half are aborted",
         ),
         Claim(
             "response-serial",
@@ -94,7 +94,7 @@ def _claims(seen: Seen) -> list[Claim]:
             "response-grows",
             "response times grow with the number of sub-windows under every scheduler",
             "yes",
-            f"TTU {figures[numbers[0], 'TTU', 'response s']:.3f} to {figures[most, 'TTU', 'response s']:.3f} s",
+            f"TTU {figures[numbers[0], 'TTU', 'response s']:.3f} to {figures[most, 'TTU', 'response s']:.3f}",
             all(
                 figures[numbers[0], name, "response s"] < figures[most, name, "response s"]
                 for name in SCHEDULERS

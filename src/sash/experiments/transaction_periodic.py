@@ -1,8 +1,8 @@
 """transaction-periodic: periodic queries while the window slides (002, figures 7.9 to 7.11).
 
-How old answers are, how often a query is answered, and how many transactions there are a second, under Serial,
-WS, LWS and TTU. Staleness counts from the instant at which a movement was due: under Serial it happens later,
-and that is not to its credit.
+How old answers are, how often a query is answered, and how many transactions there are a second, under
+Serial, WS, LWS and TTU. Staleness counts from the instant at which a movement was due: under Serial it
+happens later, and that is not to its credit.
 """
 
 from __future__ import annotations
@@ -85,9 +85,8 @@ def _claims(seen: Seen) -> list[Claim]:
             "yes",
             f"in {least_stale.count('TTU')} of {len(points)}; {span(ttu_stale)} that of WS",
             all(name == "TTU" for name in least_stale),
-            f"at {many[1]} sub-windows of {many[0]} s {figures[many, 'TTU', 'staleness s']:.1f} s, against "
-            f"{figures[many, 'LWS', 'staleness s']:.1f} s (LWS), {figures[many, 'Serial', 'staleness s']:.1f} s "
-            f"(Serial) and {figures[many, 'WS', 'staleness s']:.1f} s (WS)",
+            f"seconds at {many[1]} sub-windows of {many[0]} s: "
+            + ", ".join(f"{name} {figures[many, name, 'staleness s']:.1f}" for name in SCHEDULERS),
         ),
         Claim(
             "latest-staleness",
@@ -115,7 +114,7 @@ def _claims(seen: Seen) -> list[Claim]:
             all(
                 figures[few, name, "staleness s"] < figures[many, name, "staleness s"] for name in SCHEDULERS
             ),
-            "with their number for all but TTU, whose answers are about half a slide old however long it reads",
+            "with their number for all but TTU, whose answers are half a slide old however long it reads",
         ),
         Claim(
             "between",
@@ -131,8 +130,8 @@ def _claims(seen: Seen) -> list[Claim]:
             "< 2 %, ≤ 4 %",
             f"{max(lost):.1f} % at the most",
             max(lost) <= 4,
-            f"a decision is taken to cost {Costs().decision:.0f} µs beside {Costs().sub_window / 1000:.0f} ms and "
-            "more for a sub-window",
+            f"a decision is taken to cost {Costs().decision:.0f} µs, a sub-window more than "
+            f"{Costs().sub_window / 1000:.0f} ms",
         ),
         Claim(
             "decision",
@@ -154,21 +153,17 @@ def _claims(seen: Seen) -> list[Claim]:
 
 def draw(result: Result, path: Path) -> None:
     panels = []
-    for seconds in dict.fromkeys(row["t s"] for row in result.table):
-        rows = [row for row in result.table if row["t s"] == seconds]
-        for column, title in (
-            ("staleness s", "staleness (s)"),
-            ("between s", "time between answers (s)"),
-            ("queries/s", "transactions a second"),
-        ):
-            lines = {
-                name: [
-                    (float(row["sub-windows"] or 0), float(row[column] or 0))
-                    for row in rows
-                    if row["scheduler"] == name
-                ]
-                for name in SCHEDULERS
-            }
+    for column, title in (
+        ("staleness s", "staleness (s)"),
+        ("between s", "time between answers (s)"),
+        ("queries/s", "transactions a second"),
+    ):
+        for seconds in dict.fromkeys(row["t s"] for row in result.table):
+            lines: dict[str, list[tuple[float, float]]] = {name: [] for name in SCHEDULERS}
+            for row in result.table:
+                if row["t s"] == seconds:
+                    place = (float(row["sub-windows"] or 0), float(row[column] or 0))
+                    lines[str(row["scheduler"])].append(place)
             is_log = column == "queries/s"
             panels.append(Panel(f"t = {seconds} s", "sub-windows", title, lines, is_log, is_log))
     draw_lines(f"Periodic queries while the window slides ({result.scale})", panels, path)

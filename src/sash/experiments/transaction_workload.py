@@ -1,4 +1,4 @@
-"""What the experiments with window transactions have in common: a simulated query manager (002, section 7.5.1).
+"""What the experiments with window transactions share: a simulated query manager (002, section 7.5.1).
 
 One processor runs read-only transactions and window movements, one operation at a time, under the schedulers
 of `sash.transactions`. Five periodic queries each share a transaction: they read as far as the longest of
@@ -6,9 +6,9 @@ their windows, whose lengths are drawn between one and all sub-windows. All of t
 round-robin, without a pause. One-time queries come at random times and have the higher priority. The rate of
 the stream, one packet a millisecond, deviates from sub-window to sub-window by up to ten times.
 
-The publication states no costs. `Costs` has ours: what a sub-window costs to read was chosen such that a query
-over 100 sub-windows of one second takes somewhat longer than a second, because nearly every transaction is
-said to meet a window movement there. A sub-window costs something whatever is in it; else the ratio of
+The publication states no costs. `Costs` has ours: what a sub-window costs to read was chosen such that a
+query over 100 sub-windows of one second takes somewhat longer than a second, because nearly every transaction
+is said to meet a window movement there. A sub-window costs something whatever is in it; else the ratio of
 scans to slides would not depend on the length of sub-windows, as it does in the published results. Time is
 simulated, so results depend on no machine.
 """
@@ -90,7 +90,7 @@ class Commit:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a scheduler made of a workload; `deciding` is the processor time that it really took, in seconds."""
+    """What a scheduler made of a workload; `deciding` are the seconds that the processor really took."""
 
     load: Load
     commits: list[Commit] = field(default_factory=list)
