@@ -16,10 +16,10 @@ WS, is going to read.
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from sash.errors import InternalError, RunError
 from sash.transactions.events import (
@@ -84,7 +84,11 @@ class Step(Generic[V]):
 
 
 class Coordinator(Generic[V]):
-    """`empty` is the value of a pane in which nothing happened; `release` gets values that nobody needs."""
+    """`empty` is the value of a pane in which nothing happened; `release` gets values that nobody needs.
+
+    Versions of a sub-window may share parts, such as files to which an insert adds one: then `parts` tells
+    those of a value, and `release` gets each part when no version has it any more.
+    """
 
     def __init__(
         self,
@@ -92,7 +96,8 @@ class Coordinator(Generic[V]):
         *,
         empty: V,
         recorder: Recorder | None = None,
-        release: Callable[[V], None] | None = None,
+        release: Callable[[Any], None] | None = None,
+        parts: Callable[[V], Iterable[Hashable]] | None = None,
         start: int = 0,
         instant: int = 0,
     ) -> None:
@@ -104,11 +109,13 @@ class Coordinator(Generic[V]):
         self._empty = empty
         self._recorder = recorder
         self._release = release
+        self._parts = parts
+        self._sharers: Counter[Hashable] = Counter()
         self._lock = threading.Lock()
         self._turn = threading.Condition(self._lock)
         self._copies: dict[Version, _Copy[V]] = {}
         self._readers: dict[int, Reader[V]] = {}
-        self._dead: list[V] = []
+        self._dead: list[Any] = []
 
     # ------------------------------------------------------------------------------------- the writer
 
@@ -122,20 +129,33 @@ class Coordinator(Generic[V]):
         with self._lock:
             self._note(self._scheduler.open(ring))
 
+    def close_ring(self, name: str) -> None:
+        """A ring goes, and its name with it; whoever reads it is aborted, and keeps what it has read."""
+        with self._lock:
+            self._note(self._scheduler.close(name))
+            for reader in self._readers.values():
+                if name in reader.query.windows:
+                    reader._why = f"ring '{name}' is gone"
+            self._turn.notify_all()
+            dead = self._take_dead()
+        self._let_go(dead)
+
     def move(self, instant: int, slides: Mapping[str, Slide[V]], number: int | None = None) -> int:
         """Slide rings, all at once; gives the number of the movement."""
         with self._lock:
             windows = self._scheduler.windows
             number = windows.number + 1 if number is None else number
-            changes = []
-            for ring, slide in slides.items():
-                change = windows.change(ring, slide.head, sorted(slide.inserts), slide.first)
-                changes.append(change)
+            if number <= windows.number:
+                raise InternalError(f"movement {number} after {windows.number}")
+            changes = [
+                windows.change(ring, slide.head, sorted(slide.inserts), slide.first)
+                for ring, slide in slides.items()
+            ]
+            for change, (ring, slide) in zip(changes, slides.items(), strict=True):
                 for pane in range(change.first, change.head + 1):
-                    value = slide.panes.get(pane, self._empty)
-                    self._copies[SubWindow(ring, pane), number] = _Copy(value)
+                    self._hold(SubWindow(ring, pane), number, slide.panes.get(pane, self._empty))
                 for pane, insertion in slide.inserts.items():
-                    self._copies[SubWindow(ring, pane), number] = _Copy(insertion.value)
+                    self._hold(SubWindow(ring, pane), number, insertion.value)
             events = self._scheduler.move(Moved(number, instant, tuple(changes)))
             self._note(events)
             for event in events:
@@ -150,17 +170,33 @@ class Coordinator(Generic[V]):
         self._let_go(dead)
         return number
 
+    def _hold(self, sub_window: SubWindow, version: int, value: V) -> None:
+        self._copies[sub_window, version] = _Copy(value)
+        if self._parts is not None:
+            self._sharers.update(self._parts(value))
+
     def _retired(self, sub_window: SubWindow, version: int) -> None:
         copy = self._copies[sub_window, version]
         copy.is_live = False
         if copy.pins == 0:
-            self._dead.append(self._copies.pop((sub_window, version)).value)
+            self._forget((sub_window, version))
 
-    def _take_dead(self) -> list[V]:
+    def _forget(self, version: Version) -> None:
+        value = self._copies.pop(version).value
+        if self._parts is None:
+            self._dead.append(value)
+            return
+        for part in self._parts(value):
+            self._sharers[part] -= 1
+            if not self._sharers[part]:
+                del self._sharers[part]
+                self._dead.append(part)
+
+    def _take_dead(self) -> list[Any]:
         dead, self._dead = self._dead, []
         return dead
 
-    def _let_go(self, dead: list[V]) -> None:
+    def _let_go(self, dead: list[Any]) -> None:
         if self._release is not None:
             for value in dead:
                 self._release(value)
@@ -181,6 +217,10 @@ class Coordinator(Generic[V]):
         """A reader for one attempt of a query; to be closed, best as a context manager."""
         policy = WS() if query.isolation is Isolation.WS else TTU(rescans=rescans)
         with self._lock:
+            for ring in query.windows:
+                if ring not in self._scheduler.windows.rings:
+                    hint = "its stream was dropped, or has not come into being"
+                    raise RunError(f"there is no window over '{ring}'", hint=hint, id="no-window")
             number = self._scheduler.arrive(query, policy)
             reader = self._readers[number] = Reader(self, number, query)
         return reader
@@ -293,7 +333,7 @@ class Reader(Generic[V]):
                 copy = home._copies[version]
                 copy.pins -= 1
                 if copy.pins == 0 and not copy.is_live:
-                    home._dead.append(home._copies.pop(version).value)
+                    home._forget(version)
             dead = home._take_dead()
         home._let_go(dead)
 

@@ -26,11 +26,17 @@ class Windows:
         }
 
     def open(self, ring: Ring) -> None:
-        if ring.name in self.rings or ring.head is not None:
-            raise InternalError(f"ring '{ring.name}' is there, or is not empty")
+        if ring.name in self.order or ring.head is not None:
+            raise InternalError(f"ring '{ring.name}' is there, was there, or is not empty")
         self.rings[ring.name] = ring
         self.order[ring.name] = len(self.order)
         self._first[ring.name] = self._head[ring.name] = None
+
+    def close(self, ring: str) -> list[tuple[SubWindow, int]]:
+        """A ring goes, and its name with it; gives the versions that it held."""
+        panes = self.panes(ring, self.rings.pop(ring).size)
+        del self._first[ring], self._head[ring]
+        return [(SubWindow(ring, pane), self._versions.pop(SubWindow(ring, pane))) for pane in panes]
 
     def head(self, ring: str) -> int | None:
         return self._head[ring]

@@ -293,6 +293,44 @@ def test_rings_open_while_others_are_read(world):
     assert classify(world.history()).violation is None
 
 
+def test_parts_that_versions_share_are_let_go_with_the_last_of_them():
+    released: list[str] = []
+    coordinator: Coordinator[tuple[str, ...]] = Coordinator(
+        [Ring("w", 2)], empty=(), release=released.append, parts=lambda files: files
+    )
+    coordinator.move(1, {"w": Slide(0, {0: ("f1",)})})
+    with coordinator.open(Query("q", {"w": 2}, Isolation.WS)) as reader:
+        (step,) = reader
+        assert step.value == ("f1",)
+        coordinator.move(2, {"w": Slide(0, {}, {0: Insertion(("f1", "f2"), ("f2",))})})
+        coordinator.move(3, {"w": Slide(1, {1: ("f2", "f3")})})
+        assert released == []
+    # f1 is in the version that came after the one that was read.
+    assert released == []
+    coordinator.move(4, {"w": Slide(2)})
+    assert released == ["f1"]
+    coordinator.move(5, {"w": Slide(4)})
+    assert sorted(released) == ["f1", "f2", "f3"]
+
+
+def test_a_ring_that_goes_takes_its_queries_with_it(world):
+    class Closing(Gather):
+        def add(self, sub_window, value):
+            super().add(sub_window, value)
+            if "a" in world.coordinator._scheduler.windows.rings:
+                world.coordinator.close_ring("a")
+
+    with pytest.raises(RunError, match="no window over 'a'"):
+        world.coordinator.ask(Query("q", {"a": 6, "b": 1}), Closing)
+    assert world.coordinator.held == len(world.panes["b"])
+    assert world.coordinator.ask(Query("q", {"b": 3}), Gather).value == world.window(
+        Query("q", {"b": 3}), world.coordinator.state[0]
+    )
+    with pytest.raises(InternalError):
+        world.coordinator.open_ring(Ring("a", 6))
+    assert classify(world.history()).violation is None
+
+
 def test_a_window_that_cannot_slide_like_that_is_a_bug_and_changes_nothing(world):
     before = world.coordinator.state
     slides: list[Slide[Rows]] = [Slide(-5), Slide(world._heads["a"], inserts={-9: Insertion((), ())})]

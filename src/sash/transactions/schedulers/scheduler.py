@@ -74,6 +74,17 @@ class Scheduler:
         self.windows.open(ring)
         return [Opened(ring)]
 
+    def close(self, ring: str) -> list[Event]:
+        """A ring goes; queries over it are aborted."""
+        events: list[Event] = []
+        for transaction in list(self._running.values()):
+            if ring in transaction.query.windows:
+                events.extend(self.withdraw(transaction.number, f"ring '{ring}' is gone"))
+        for sub_window, version in self.windows.close(ring):
+            if self._retire is not None:
+                self._retire(sub_window, version)
+        return events
+
     def move(self, moved: Moved) -> list[Event]:
         self._delayed.append(moved)
         return self._move_on()
