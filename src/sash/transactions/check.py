@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sash.transactions.events import Committed, Isolation, Query, SubWindow
+from sash.transactions.events import Committed, Isolation, Moved, Query, SubWindow
 from sash.transactions.graph import Edge, Reads, cycle, edges, reads_of
 from sash.transactions.history import History
 from sash.transactions.timeline import Timeline, shown
@@ -105,12 +105,22 @@ def classify(history: History) -> Classification:
             commits[f"Q{event.transaction}"] = position
             query = queries[event.transaction]
             verdicts.append(_judge(event, query, reads.get(event.transaction, Reads()), position, timeline))
-    found = edges(history, timeline)
+    # Queries that read a true state follow the movement that left it; there is a cycle only if one did not.
+    is_window = all(verdict.is_window for verdict in verdicts)
+    circle = () if is_window else cycle(edges(history, timeline, reads))
+    # Where movements commit at once, who reads the latest state commits before all that changes it.
+    late = any(isinstance(event, Moved) and not event.is_settled for event in history.events)
+    doubtful = None if late else {verdict.transaction for verdict in verdicts if not verdict.is_latest}
     never = len(history.events)
     disorder = next(
-        (edge for edge in found if commits.get(edge.earlier, never) > commits.get(edge.later, never)), None
+        (
+            edge
+            for edge in edges(history, timeline, reads, doubtful)
+            if commits.get(edge.earlier, never) > commits.get(edge.later, never)
+        ),
+        None,
     )
-    return Classification(tuple(verdicts), cycle(found), disorder)
+    return Classification(tuple(verdicts), circle, disorder)
 
 
 def _judge(commit: Committed, query: Query, reads: Reads, position: int, timeline: Timeline) -> Verdict:

@@ -8,6 +8,7 @@ from them. So there are no more than two edges a read and one a write, and looki
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
@@ -58,28 +59,29 @@ def reads_of(history: History, timeline: Timeline) -> dict[int, Reads]:
     return {number: Reads(found, faults.get(number, "")) for number, found in versions.items()}
 
 
-def edges(history: History, timeline: Timeline) -> list[Edge]:
-    """The edges between neighbours, of movements in the history and committed queries."""
-    reads = reads_of(history, timeline)
-    found = []
+def edges(
+    history: History, timeline: Timeline, reads: Mapping[int, Reads], queries: Container[int] | None = None
+) -> Iterator[Edge]:
+    """The edges between neighbours: of movements in the history, and of committed queries or some of them."""
     for event in history.events:
         if isinstance(event, Committed):
+            if queries is not None and event.transaction not in queries:
+                continue
             for sub_window, version in reads.get(event.transaction, Reads()).versions.items():
                 if version > timeline.start:
-                    found.append(Edge(f"T{version}", f"Q{event.transaction}", sub_window))
+                    yield Edge(f"T{version}", f"Q{event.transaction}", sub_window)
                 later = timeline.next_version(sub_window, version)
                 if later is not None:
-                    found.append(Edge(f"Q{event.transaction}", f"T{later}", sub_window))
+                    yield Edge(f"Q{event.transaction}", f"T{later}", sub_window)
         elif isinstance(event, Moved):
             for change in event.changes:
                 for pane in (*range(change.first, change.head + 1), *change.inserted):
                     later = timeline.next_version(SubWindow(change.ring, pane), event.number)
                     if later is not None:
-                        found.append(Edge(f"T{event.number}", f"T{later}", SubWindow(change.ring, pane)))
-    return found
+                        yield Edge(f"T{event.number}", f"T{later}", SubWindow(change.ring, pane))
 
 
-def cycle(found: list[Edge]) -> tuple[str, ...]:
+def cycle(found: Iterable[Edge]) -> tuple[str, ...]:
     """Transactions that each come before the next, and the last before the first; none without a cycle."""
     earlier: dict[str, set[str]] = {}
     for edge in found:

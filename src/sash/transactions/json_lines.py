@@ -154,23 +154,31 @@ def _rings(value: dict[str, Any]) -> tuple[Ring, ...]:
     return tuple(Ring(*ring) for ring in value["rings"])
 
 
+def _named(rings: list[str], place: int) -> str:
+    if not 0 <= place < len(rings):
+        raise ValueError(f"there is no ring {place}")
+    return rings[place]
+
+
 def _decode(value: Any, rings: list[str]) -> Event:
+    # Nearly all events of a history are these.
+    if len(value) == 5 and value[0] in _TOUCHES and all(type(each) is int for each in value[1:]):
+        letter, transaction, ring, pane, version = value
+        return _TOUCHES[letter](transaction, SubWindow(_named(rings, ring), pane), version)
     match value:
         case ["o", [str(name), int(size), int(period)]]:
             return Opened(Ring(name, size, period))
         case ["m", int(number), int(instant), [*changes], *unsettled] if unsettled in ([], [0]):
             listed = tuple(
-                Change(rings[ring], int(first), int(head), tuple(map(int, inserted)))
+                Change(_named(rings, ring), int(first), int(head), tuple(map(int, inserted)))
                 for ring, first, head, *inserted in changes
             )
             return Moved(number, instant, listed, not unsettled)
         case ["c", int(number)]:
             return Settled(number)
         case ["b", int(transaction), str(name), str(level), int(priority), [*windows]]:
-            lengths = {rings[ring]: int(length) for ring, length in windows}
+            lengths = {_named(rings, ring): int(length) for ring, length in windows}
             return Began(transaction, Query(name, lengths, Isolation(level), priority))
-        case ["r" | "h" | "u" as letter, int(transaction), int(ring), int(pane), int(version)]:
-            return _TOUCHES[letter](transaction, SubWindow(rings[ring], pane), version)
         case ["e", int(transaction), int(state), int(instant)]:
             return Committed(transaction, state, instant)
         case ["a", int(transaction), str(why), (int() | None) as again]:

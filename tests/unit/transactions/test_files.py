@@ -88,6 +88,9 @@ def test_a_run_appends_and_what_a_crash_cut_off_is_left_out(tmp_path):
         (HEAD + '["r", 1, 1, 2, 3]\n', 2),
         (HEAD + '["b", 1, "q", "ssi", 0, []]\n', 2),
         (HEAD + '["?"]\n', 2),
+        (HEAD + '["r", 1, -1, 2, 3]\n', 2),
+        (HEAD + '["m", 1, 1, [[1, 2, 2]]]\n', 2),
+        (HEAD + "7\n", 2),
     ],
 )
 def test_a_line_that_is_none_is_named(tmp_path, text, line):

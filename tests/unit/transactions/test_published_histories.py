@@ -15,7 +15,7 @@ from __future__ import annotations
 import pytest
 
 from sash.transactions.check import classify
-from sash.transactions.graph import edges
+from sash.transactions.graph import edges, reads_of
 from sash.transactions.notation import parse_history, write_history
 from sash.transactions.timeline import Timeline
 
@@ -66,7 +66,9 @@ def test_a_history_has_the_levels_that_are_published(name):
 )
 def test_serialization_graphs_are_those_of_figure_7_4(name, drawn):
     history = parse_history(HISTORIES[name], 5)
-    assert {(edge.earlier, edge.later) for edge in edges(history, Timeline(history))} == drawn
+    timeline = Timeline(history)
+    found = edges(history, timeline, reads_of(history, timeline))
+    assert {(edge.earlier, edge.later) for edge in found} == drawn
 
 
 @pytest.mark.parametrize("name", HISTORIES)

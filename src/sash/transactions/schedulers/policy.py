@@ -48,13 +48,20 @@ class Policy(ABC):
 
     def begin(self, transaction: Transaction, windows: Windows) -> None:
         transaction.state, transaction.instant = windows.number, windows.instant
-        for ring, length in transaction.query.windows.items():
-            for pane in windows.panes(ring, length):
-                self.await_read(SubWindow(ring, pane), transaction, windows)
+        transaction.waiting = [
+            self._entry(SubWindow(ring, pane), transaction, windows)
+            for ring, length in transaction.query.windows.items()
+            for pane in windows.panes(ring, length)
+        ]
+        heapq.heapify(transaction.waiting)
 
     def await_read(self, sub_window: SubWindow, transaction: Transaction, windows: Windows) -> None:
-        key = self.key(sub_window, transaction, windows)
-        heapq.heappush(transaction.waiting, (key, sub_window, windows.version(sub_window)))
+        heapq.heappush(transaction.waiting, self._entry(sub_window, transaction, windows))
+
+    def _entry(
+        self, sub_window: SubWindow, transaction: Transaction, windows: Windows
+    ) -> tuple[Key, SubWindow, int]:
+        return self.key(sub_window, transaction, windows), sub_window, windows.version(sub_window)
 
     def moved(self, transaction: Transaction, moved: Moved, windows: Windows) -> list[Event]:
         """What a movement means for a transaction that has begun; `windows` are those after it."""
