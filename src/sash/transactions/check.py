@@ -162,8 +162,7 @@ def _states(
                 newest_reason = f"it read nothing of ring '{ring}', which movement {filled} filled"
             continue
         newest, oldest = max(panes), min(panes)
-        assert line.lowest is not None
-        wanted = max(line.lowest, newest - query.windows[ring] + 1)
+        wanted = max(line.tail_under(newest), newest - query.windows[ring] + 1)
         if oldest != wanted or len(panes) != newest - oldest + 1:
             missing = sorted(set(range(wanted, newest + 1)) - set(panes))
             extra = sorted(pane for pane in panes if pane < wanted)
@@ -176,7 +175,7 @@ def _states(
                     f"and it {what}"
                 ),
             )
-        slid = line.first_with_head(newest + 1)
+        slid = line.passed(newest)
         if slid is not None and slid <= high:
             high = timeline.before(slid)
             newest_reason = (

@@ -129,6 +129,11 @@ class Coordinator(Generic[V]):
         with self._lock:
             self._note(self._scheduler.open(ring))
 
+    def grow_ring(self, name: str, size: int) -> None:
+        """Keep more sub-windows from now on, for a query over a longer window."""
+        with self._lock:
+            self._note(self._scheduler.grow(name, size))
+
     def close_ring(self, name: str) -> None:
         """A ring goes, and its name with it; whoever reads it is aborted, and keeps what it has read."""
         with self._lock:

@@ -13,6 +13,7 @@ shorter window reads the panes (head − length, head].
     Committed   c_Qk: the answer is that of the window after movement `state`
     Aborted     a_Qk
     Opened      a ring comes into being, empty
+    Grown       a ring keeps more sub-windows from now on
 
 A movement may slide several rings, and a ring by several panes: a micro-batch that crosses several slide
 boundaries of several streams is one movement. In the publication a movement slides one ring by one pane, so
@@ -150,5 +151,11 @@ class Opened:
     ring: Ring
 
 
-Event = Opened | Moved | Settled | Began | Read | Handed | Undone | Committed | Aborted
+@dataclass(frozen=True, slots=True)
+class Grown:
+    ring: str
+    size: int
+
+
+Event = Opened | Grown | Moved | Settled | Began | Read | Handed | Undone | Committed | Aborted
 Touch = Read | Handed | Undone

@@ -2,6 +2,7 @@
 
     {"sash-history": 1, "start": 0, "instant": 0, "rings": [["packets", 60, 1000000, null, null]]}
     ["o", ["trades", 10, 1000000]]               a ring that was opened later
+    ["g", 0, 120]                                a ring that grows
     ["m", 1, 5000000, [[0, 4, 5]]]               movement, instant, by ring: first new pane, head, inserts
     ["m", 2, 6000000, [[0, 6, 6, 3, 5]], 0]      … which does not commit at once
     ["c", 2]                                     but here
@@ -30,6 +31,7 @@ from sash.transactions.events import (
     Change,
     Committed,
     Event,
+    Grown,
     Handed,
     Isolation,
     Moved,
@@ -67,6 +69,8 @@ def encode(event: Event, places: Mapping[str, int]) -> str:
     match event:
         case Opened(ring):
             return _line(["o", [ring.name, ring.size, ring.period]])
+        case Grown(name, size):
+            return _line(["g", places[name], size])
         case Moved(number, instant, changes, is_settled):
             listed = [[places[c.ring], c.first, c.head, *c.inserted] for c in changes]
             return _line(["m", number, instant, listed, *([] if is_settled else [0])])
@@ -168,6 +172,8 @@ def _decode(value: Any, rings: list[str]) -> Event:
     match value:
         case ["o", [str(name), int(size), int(period)]]:
             return Opened(Ring(name, size, period))
+        case ["g", int(ring), int(size)]:
+            return Grown(_named(rings, ring), size)
         case ["m", int(number), int(instant), [*changes], *unsettled] if unsettled in ([], [0]):
             listed = tuple(
                 Change(_named(rings, ring), int(first), int(head), tuple(map(int, inserted)))

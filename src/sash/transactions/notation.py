@@ -16,6 +16,7 @@ from sash.transactions.events import (
     Change,
     Committed,
     Event,
+    Grown,
     Handed,
     Isolation,
     Moved,
@@ -104,7 +105,7 @@ def write_history(history: History) -> str:
                 words.append(f"cQ{k}")
             case Aborted(k):
                 words.append(f"aQ{k}")
-            case Began() | Opened():
+            case Began() | Opened() | Grown():
                 pass
     return " ".join(words)
 

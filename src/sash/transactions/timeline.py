@@ -14,6 +14,7 @@ from sash.transactions.events import (
     Began,
     Change,
     Committed,
+    Grown,
     Handed,
     Moved,
     Opened,
@@ -27,21 +28,41 @@ from sash.transactions.history import History
 
 @dataclass(slots=True)
 class RingLine:
-    """The heads of a ring: `heads[i]` since movement `since[i]`; `lowest` is its first pane ever."""
+    """Since movement `since[i]` a ring has had the panes from `tails[i]` to `heads[i]`; both ascend."""
 
     size: int
-    lowest: int | None
     since: list[int] = field(default_factory=list)
+    tails: list[int] = field(default_factory=list)
     heads: list[int] = field(default_factory=list)
 
-    def first_with_head(self, pane: int) -> int | None:
-        """The movement after which the head is at least `pane`, if there is one."""
+    @property
+    def panes(self) -> range:
+        """Those that it has now."""
+        return range(self.tails[-1], self.heads[-1] + 1) if self.heads else range(0)
+
+    def add(self, number: int, first: int, head: int) -> None:
+        self.since.append(number)
+        self.tails.append(max(self.tails[-1] if self.tails else first, head - self.size + 1))
+        self.heads.append(head)
+
+    def created(self, pane: int) -> int | None:
+        """The movement that wrote a pane; a jump leaves out those that it passes."""
         place = bisect_left(self.heads, pane)
+        return self.since[place] if place < len(self.since) and self.tails[place] <= pane else None
+
+    def passed(self, pane: int) -> int | None:
+        """The movement after which the head is later than `pane`, if there is one."""
+        place = bisect_right(self.heads, pane)
         return self.since[place] if place < len(self.since) else None
 
-    def head_after(self, number: int) -> int | None:
-        place = bisect_right(self.since, number)
-        return self.heads[place - 1] if place else None
+    def replaced(self, pane: int) -> int | None:
+        """The movement that put a pane out of the ring, if there is one."""
+        place = bisect_right(self.tails, pane)
+        return self.since[place] if place < len(self.since) else None
+
+    def tail_under(self, head: int) -> int:
+        """The oldest pane while the newest is `head`, or the next one that there was."""
+        return self.tails[min(bisect_left(self.heads, head), len(self.tails) - 1)]
 
 
 class Timeline:
@@ -54,10 +75,9 @@ class Timeline:
         self._inserts: dict[SubWindow, list[int]] = {}
         self._lines: dict[str, RingLine] = {}
         for ring in history.rings:
-            line = self._lines[ring.name] = RingLine(ring.size, ring.first)
-            if ring.head is not None:
-                line.since.append(history.start)
-                line.heads.append(ring.head)
+            line = self._lines[ring.name] = RingLine(ring.size)
+            if ring.first is not None and ring.head is not None:
+                line.add(history.start, ring.first, ring.head)
         self._follow(history)
 
     def _follow(self, history: History) -> None:
@@ -68,7 +88,11 @@ class Timeline:
                 case Opened(ring):
                     if ring.name in self._lines or ring.head is not None:
                         raise _impossible(position, f"ring '{ring.name}' is there, or is not empty")
-                    self._lines[ring.name] = RingLine(ring.size, None)
+                    self._lines[ring.name] = RingLine(ring.size)
+                case Grown(name, size):
+                    if name not in self._lines or size < self._lines[name].size:
+                        raise _impossible(position, f"ring '{name}' grows to {size}")
+                    self._lines[name].size = size
                 case Moved():
                     self._move(event, position)
                 case Settled(number):
@@ -126,37 +150,20 @@ class Timeline:
                 f"whose newest is {head}",
             )
         if change.head >= change.first:
-            line.since.append(number)
-            line.heads.append(change.head)
-            line.lowest = change.first if line.lowest is None else line.lowest
+            line.add(number, change.first, change.head)
         for pane in change.inserted:
-            if not self.is_live(SubWindow(change.ring, pane), line.heads[-1] if line.heads else None):
+            if pane not in line.panes:
                 raise _impossible(position, f"movement {number} inserts into pane {pane}, which is not live")
             self._inserts.setdefault(SubWindow(change.ring, pane), []).append(number)
 
     def line(self, ring: str) -> RingLine:
         return self._lines[ring]
 
-    def is_live(self, sub_window: SubWindow, head: int | None) -> bool:
-        line = self._lines[sub_window.ring]
-        if head is None or line.lowest is None:
-            return False
-        return max(line.lowest, head - line.size + 1) <= sub_window.pane <= head
-
-    def created(self, sub_window: SubWindow) -> int | None:
-        """The movement that wrote it."""
-        line = self._lines[sub_window.ring]
-        if line.lowest is None or sub_window.pane < line.lowest:
-            return None
-        number = line.first_with_head(sub_window.pane)
-        # A jump leaves out the panes that it passes.
-        return number if number is not None and self.is_live(sub_window, line.head_after(number)) else None
-
     def exists(self, sub_window: SubWindow, version: int) -> bool:
         """Whether a movement so far left that version of a sub-window."""
         if sub_window.ring not in self._lines:
             return False
-        created = self.created(sub_window)
+        created = self._lines[sub_window.ring].created(sub_window.pane)
         if created is None:
             return False
         # What was before the history began is one version, whatever its number.
@@ -172,8 +179,7 @@ class Timeline:
         place = bisect_right(inserts, max(version, self.start))
         if place < len(inserts):
             return inserts[place]
-        line = self._lines[sub_window.ring]
-        return line.first_with_head(sub_window.pane + line.size)
+        return self._lines[sub_window.ring].replaced(sub_window.pane)
 
     def latest_at(self, position: int) -> int:
         """The newest movement when the event at `position` happens."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from sash.errors import InternalError
 from sash.transactions.events import Change, Moved, Ring, SubWindow
@@ -31,6 +32,11 @@ class Windows:
         self.rings[ring.name] = ring
         self.order[ring.name] = len(self.order)
         self._first[ring.name] = self._head[ring.name] = None
+
+    def grow(self, ring: str, size: int) -> None:
+        if size < self.rings[ring].size:
+            raise InternalError(f"ring '{ring}' has {self.rings[ring].size} sub-windows and cannot shrink")
+        self.rings[ring] = replace(self.rings[ring], size=size)
 
     def close(self, ring: str) -> list[tuple[SubWindow, int]]:
         """A ring goes, and its name with it; gives the versions that it held."""

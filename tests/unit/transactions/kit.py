@@ -17,6 +17,7 @@ from sash.transactions.events import (
     Change,
     Committed,
     Event,
+    Grown,
     Handed,
     Isolation,
     Moved,
@@ -60,6 +61,8 @@ class Replay:
                     for change in changes:
                         self._change(change, number)
                     self.states.append((number, dict(self.panes)))
+                case Grown(name, size):
+                    self.sizes[name] = size
                 case Began(transaction, query):
                     running[transaction] = query, Counter()
                 case Read(transaction, sub_window, version):
@@ -168,7 +171,9 @@ def random_movement(random: Random, windows: Windows, *, inserts: bool) -> Moved
     return Moved(windows.number + random.randint(1, 2), windows.instant + 10, changes)
 
 
-def random_history(random: Random, *, old_versions: bool, late_commits: bool = False) -> History:
+def random_history(
+    random: Random, *, old_versions: bool, late_commits: bool = False, grows: bool = False
+) -> History:
     """Movements and reads that nobody schedules."""
     rings = random_rings(random)
     windows = Windows(rings, 5, 50)
@@ -180,7 +185,7 @@ def random_history(random: Random, *, old_versions: bool, late_commits: bool = F
     unsettled: list[int] = []
     events: list[Event] = []
     for step in range(random.randint(1, 40)):
-        kind = random.choice("mbrrrrrrrueacs")
+        kind = random.choice("mbrrrrrrrueacsg")
         running = sorted(held)
         if kind == "m":
             moved = random_movement(random, windows, inserts=True)
@@ -192,10 +197,14 @@ def random_history(random: Random, *, old_versions: bool, late_commits: bool = F
             for change in moved.changes:
                 for pane in (*range(change.first, change.head + 1), *change.inserted):
                     versions.setdefault(SubWindow(change.ring, pane), []).append(moved.number)
+        elif kind == "g" and grows:
+            ring = random.choice(rings)
+            windows.grow(ring.name, windows.rings[ring.name].size + random.randint(0, 2))
+            events.append(Grown(ring.name, windows.rings[ring.name].size))
         elif kind == "s" and unsettled:
             events.append(Settled(unsettled.pop(random.randrange(len(unsettled)))))
         elif kind == "b" or not running:
-            queries[step] = random_query(random, rings)
+            queries[step] = random_query(random, list(windows.rings.values()))
             held[step] = {}
             events.append(Began(step, queries[step]))
         elif kind == "r":
@@ -260,13 +269,19 @@ def random_run(
     busy = set[int]()
     eager = random.random()
     for step in range(steps):
-        kind = random.choices("mans", (eager, 0.3, 2, 2))[0]
+        kind = random.choices("mansg", (eager, 0.3, 2, 2, 0.03))[0]
         if kind == "m":
             moved = random_movement(random, ahead, inserts=inserts)
             ahead.apply(moved)
             events.extend(scheduler.move(moved))
+        elif kind == "g":
+            ring = random.choice(list(ahead.rings.values()))
+            # Serial may have movements waiting, which were made for the smaller ring.
+            if ahead.number == scheduler.windows.number:
+                ahead.grow(ring.name, ring.size + 1)
+                events.extend(scheduler.grow(ring.name, ring.size + 1))
         elif kind == "a":
-            query = random_query(random, rings, f"q{step}")
+            query = random_query(random, list(ahead.rings.values()), f"q{step}")
             scheduler.arrive(Query(query.name, query.windows, policy().isolation, query.priority))
         elif kind == "n" and scheduler.running:
             chosen = (

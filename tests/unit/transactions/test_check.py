@@ -38,7 +38,7 @@ RANDOM = st.integers(0, 2**32).map(Random)
 @settings(max_examples=400)
 @given(RANDOM, st.booleans())
 def test_a_query_has_the_states_that_enumeration_finds(random, old_versions):
-    history = random_history(random, old_versions=old_versions)
+    history = random_history(random, old_versions=old_versions, grows=True)
     replay = Replay(history)
     verdicts = classify(history).verdicts
     assert len(verdicts) == len(replay.committed)

@@ -313,6 +313,18 @@ def test_parts_that_versions_share_are_let_go_with_the_last_of_them():
     assert sorted(released) == ["f1", "f2", "f3"]
 
 
+def test_a_ring_that_grows_keeps_what_comes_from_now_on(world):
+    world.coordinator.grow_ring("a", 9)
+    query = Query("q", {"a": 9})
+    for count in (6, 7, 8, 9, 9):
+        assert sum(1 for _ in world.coordinator.open(query)) == count
+        world._heads["a"] += 1
+        world.coordinator.move(0, {"a": Slide(world._heads["a"])})
+    with pytest.raises(InternalError):
+        world.coordinator.grow_ring("a", 8)
+    assert classify(world.history()).violation is None
+
+
 def test_a_ring_that_goes_takes_its_queries_with_it(world):
     class Closing(Gather):
         def add(self, sub_window, value):

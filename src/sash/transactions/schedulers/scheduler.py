@@ -26,6 +26,7 @@ from sash.transactions.events import (
     Began,
     Committed,
     Event,
+    Grown,
     Isolation,
     Moved,
     Opened,
@@ -73,6 +74,11 @@ class Scheduler:
         """A ring that comes into being while others are read."""
         self.windows.open(ring)
         return [Opened(ring)]
+
+    def grow(self, ring: str, size: int) -> list[Event]:
+        """A ring keeps more sub-windows from now on; what has left it does not come back."""
+        self.windows.grow(ring, size)
+        return [Grown(ring, size)]
 
     def close(self, ring: str) -> list[Event]:
         """A ring goes; queries over it are aborted."""
