@@ -253,7 +253,7 @@ class Sizes:
 
 SCALES = {
     "small": Sizes((10, 25, 50, 100), 3),
-    "paper": Sizes((10, 20, 30, 40, 50, 60, 70, 80, 90, 100), 5, 3),
+    "paper": Sizes((10, 20, 30, 40, 50, 60, 70, 80, 90, 100), 5),
 }
 
 Seen = dict[tuple[int, int, str], list[Outcome]]
