@@ -126,6 +126,9 @@ def _claims(seen: dict[Point, dict[str, list[Outcome]]], most: int) -> list[Clai
             "yes",
             f"{frequent[0]:.0f} to {frequent[-1]:.0f} % and {rare[0]:.0f} to {rare[-1]:.0f} %",
             all(a <= b for shares in (frequent, rare) for a, b in pairwise(shares)),
+            "percent from the fewest to the most: "
+            + "; ".join(", ".join(f"{share:.1f}" for share in shares) for shares in (frequent, rare))
+            + " (each number of sub-windows has queries of its own)",
         ),
         Claim(
             "ttu-one-time",
