@@ -11,6 +11,7 @@
     │   ├── SourceError        a source that cannot be opened or does not fit its schema
     │   ├── SinkError          an output that cannot be written
     │   ├── CheckpointError    a checkpoint of another program, another format, or a damaged one
+    │   ├── HistoryError       a history that is none: a damaged file, or operations that cannot be
     │   └── SetupError         the machine lacks something, such as Java
     ├── RunError               exit 1: the run failed; the cause in one sentence
     │   ├── DataError          the data asked for something undefined, such as an integer overflow
@@ -148,6 +149,10 @@ class SinkError(UserError):
 
 class CheckpointError(UserError):
     id = "checkpoint"
+
+
+class HistoryError(UserError):
+    id = "history"
 
 
 class SetupError(UserError):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sash.lang import Program
     from sash.plan.explain.measured import Run
     from sash.runtime.report import Monitor, Summary
+    from sash.transactions.verify import Verification
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,13 @@ def run_experiment(name: str, scale: str, out: Path, note: Callable[[str, float]
     from sash.experiments.registry import run_experiment
 
     return str(run_experiment(name, scale, out, note))
+
+
+def verify_history(path: Path) -> Verification:
+    """What a recorded history holds, and the first query whose promised isolation was not kept."""
+    from sash.transactions.verify import verify_file
+
+    return verify_file(path)
 
 
 def hints(program: Program) -> Hints:

@@ -268,6 +268,26 @@ def run_demo(
         _run(text, folder, options, quiet=quiet)
 
 
+@app.command("verify-history", epilog="Example:  [bold]sash verify-history history.jsonl[/]")
+def verify_history(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A history that a run with --record-history wrote.")
+    ],
+    debug: DebugOption = False,
+) -> None:
+    """Check that every query of a recorded run got the isolation that it was promised.
+
+    Exit code 1 and an explanation of the first query that did not; 2 if the file is no history.
+    """
+    with guarded(debug=debug):
+        found = calls.verify_history(file)
+        for line in found.lines:
+            typer.echo(line)
+        if found.violation is not None:
+            typer.echo(f"not kept: {found.violation}", err=True)
+            raise typer.Exit(1)
+
+
 @experiment_app.command("list", epilog="Example:  [bold]sash experiment list[/]")
 def list_experiments(debug: DebugOption = False) -> None:
     """List the experiments."""

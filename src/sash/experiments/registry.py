@@ -14,6 +14,9 @@ from sash.experiments import (
     planning,
     scan_limit,
     spark_operators,
+    transaction_aborts,
+    transaction_one_time,
+    transaction_periodic,
     upa_query_1,
     upa_query_2,
     upa_query_3,
@@ -47,6 +50,9 @@ _EXPERIMENTS = tuple(
         upa_query_4,
         join_order,
         join_algorithms,
+        transaction_aborts,
+        transaction_periodic,
+        transaction_one_time,
     )
 )
 
