@@ -206,10 +206,9 @@ def ask(checkpoint: Path, text: str) -> tuple[pa.Table, str]:
     """The answer of a one-time query, and a line that says of when it is."""
     from sash.cli.format import instant
     from sash.runtime.peek import Peek
-    from sash.session.texts import ended
 
     peek = Peek(checkpoint)
-    answer = peek.ask(ended(text))
+    answer = peek.ask(text)
     if answer.instant is None:
         return answer.table, "before the first instant"
     units = {stream.unit if stream.has_integer_time else None for stream in peek.known().streams.values()}

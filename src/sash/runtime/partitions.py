@@ -240,8 +240,8 @@ class Partition:
         self._of = of
         self._directory = directory
         self._durable = durable
-        # By part and stage.
-        self._stages: dict[tuple[int, int], Stage] = {}
+        # By part and stage, each with the number of stages of its part.
+        self._stages: dict[tuple[int, int], tuple[Stage, int]] = {}
         self._cells: dict[tuple[int, int], Cell] = {}
         # Which exchanges were needed when a cell was last asked to take part.
         self._needed: dict[tuple[int, int], frozenset[str]] = {}
@@ -321,7 +321,7 @@ class Partition:
             (f"exchange {m.link}", m.rank, unpack_delta(content))
             for m, content in zip(sent_rows, packed, strict=True)
         )
-        plan = self._stages[place]
+        plan, last = self._stages[place]
         sends = {sent.name: sent for _, sent in plan.sends}
         given: dict[tuple[str, int], list[Delta]] = defaultdict(list)
         for name, delta in cell.apply(turn.batch, Work(rows, through, first, packed)):
@@ -338,9 +338,9 @@ class Partition:
             )
             for (name, target), deltas in given.items()
         ]
-        return [*sent, *self._news(cell, place, plan)]
+        return [*sent, *self._news(cell, place, plan, last)]
 
-    def _news(self, cell: Cell, place: tuple[int, int], plan: Stage) -> Iterator[Message]:
+    def _news(self, cell: Cell, place: tuple[int, int], plan: Stage, last: int) -> Iterator[Message]:
         part, stage = place
         flow = cell.fragment.flow
         begun = {
@@ -349,7 +349,6 @@ class Partition:
             if isinstance(v.operator, Sequenced) and v.operator.first is not None
         }
         if begun:
-            last = len(self._cut_of(part).stages)
             yield from _told_everybody(News(first=begun), part, stage + 1, last, self._of)
         tallies: dict[tuple[int, int], Tally] = {}
         for number, tally in zip(plan.numbers, flow.tallies(), strict=True):
@@ -369,7 +368,9 @@ class Partition:
         cell = self._cells.get(place)
         if cell is None or cell.batch != turn.batch - 1 or cell.files != tuple(files):
             self._drop(place)
-            self._stages[place] = plan = self._cut_of(part).stages[stage - 1]
+            stages = self._cut_of(part).stages
+            plan = stages[stage - 1]
+            self._stages[place] = plan, len(stages)
             fragment = Fragment(plan.flow(self._partition, self._of))
             fragment.keep(needed)
             name = cell_name(part, stage, self._partition)
@@ -382,7 +383,8 @@ class Partition:
         return cell
 
     def _drop(self, place: tuple[int, int]) -> None:
-        self._given.pop(place, None)
+        for kept in (self._given, self._stages, self._needed):
+            kept.pop(place, None)
         cell = self._cells.pop(place, None)
         if cell is not None:
             cell.close()

@@ -34,7 +34,9 @@ class Peek:
 
         Relative paths of relations count from `base_dir`; left out, from where the pipeline's do.
         """
-        program = bind_program(text, self.known())
+        # The last ';' may be left away; it stands on a line of its own in case of a comment before it.
+        ended = text if text.rstrip().endswith(";") else f"{text}\n;"
+        program = bind_program(ended, self.known())
         if len(program.one_time) != 1 or len(program.statements) != 1:
             raise UserError(
                 "a question is one SELECT", hint="ask for one thing at a time", id="not-a-question"
