@@ -27,6 +27,7 @@ from sash.state.groups import GroupTable
 from sash.state.layout import Layout
 from sash.state.ordering import Words, is_code, recode
 from sash.state.panelog import PaneLog
+from sash.synopses.rows import PaneRows
 
 Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
@@ -140,8 +141,8 @@ class BasicIntervalSynopsis:
         self.log = PaneLog(self.layout)
         self.windows: dict[int, Sliding] = {}
         self.dependents: list[Dependent] = []
-        self._open: list[_Rows] = []
-        self._sealed = _Rows.none(self.layout)
+        self._open: list[PaneRows] = []
+        self._sealed = PaneRows.none(self.layout)
 
     def window(self, range_: int) -> Sliding:
         """The window of that length, made on first use."""
@@ -160,7 +161,7 @@ class BasicIntervalSynopsis:
             if self.spec.keys
             else np.zeros(len(partial.panes), dtype=np.int64)
         )
-        self._open.append(_Rows(slots, partial.panes, ints, partial.floats))
+        self._open.append(PaneRows(slots, partial.panes, ints, partial.floats))
 
     def _learn(self, column: int, vocabulary: pa.Array) -> Int64Array:
         words = self.words.setdefault(column, Words())
@@ -182,11 +183,11 @@ class BasicIntervalSynopsis:
         """The clock has passed `through`: panes that end by then can receive nothing more."""
         pane = self.spec.panes.last_closed(through)
         if self._open:
-            rows = _Rows.concatenated(self._open)
+            rows = PaneRows.concatenated(self._open)
             closed = rows.panes <= pane
             if closed.any():
                 merged = rows.where(closed).merged(self.ops)
-                self._sealed = _Rows.concatenated([self._sealed, merged])
+                self._sealed = PaneRows.concatenated([self._sealed, merged])
                 rows = rows.where(~closed)
             self._open = [rows] if len(rows.panes) else []
 
@@ -262,48 +263,3 @@ class BasicIntervalSynopsis:
         waiting = sum(rows.nbytes for rows in (self._sealed, *self._open))
         windows = sum(window.nbytes for window in self.windows.values())
         return self.log.nbytes + self.groups.nbytes + words + totals + waiting + windows
-
-
-class _Rows:
-    """Measures per (pane, slot), as parallel arrays."""
-
-    __slots__ = ("floats", "ints", "panes", "slots")
-
-    def __init__(self, slots: Int64Array, panes: Int64Array, ints: Int64Array, floats: Float64Array) -> None:
-        self.slots, self.panes, self.ints, self.floats = slots, panes, ints, floats
-
-    @property
-    def nbytes(self) -> int:
-        return self.slots.nbytes + self.panes.nbytes + self.ints.nbytes + self.floats.nbytes
-
-    @staticmethod
-    def none(layout: Layout) -> _Rows:
-        empty = np.zeros(0, dtype=np.int64)
-        return _Rows(empty, empty, *layout.empty(0))
-
-    @staticmethod
-    def concatenated(parts: list[_Rows]) -> _Rows:
-        if len(parts) == 1:
-            return parts[0]
-        return _Rows(
-            np.concatenate([part.slots for part in parts]),
-            np.concatenate([part.panes for part in parts]),
-            np.concatenate([part.ints for part in parts]),
-            np.concatenate([part.floats for part in parts]),
-        )
-
-    def where(self, mask: BoolArray) -> _Rows:
-        return _Rows(self.slots[mask], self.panes[mask], self.ints[mask], self.floats[mask])
-
-    def split(self, count: int) -> tuple[_Rows, _Rows]:
-        return (
-            _Rows(self.slots[:count], self.panes[:count], self.ints[:count], self.floats[:count]),
-            _Rows(self.slots[count:], self.panes[count:], self.ints[count:], self.floats[count:]),
-        )
-
-    def merged(self, ops: Int64Array) -> _Rows:
-        """One row per (pane, slot), in that order; equal ones merged in order of arrival."""
-        order = np.lexsort((self.slots, self.panes))
-        rows = _Rows(self.slots[order], self.panes[order], self.ints[order], self.floats[order])
-        count = kernels.merge_runs(rows.slots, rows.panes, rows.ints, rows.floats, ops)
-        return rows.split(count)[0]
