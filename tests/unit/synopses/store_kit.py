@@ -87,6 +87,14 @@ class Recomputed:
     def add(self, rows: PaneRows) -> None:
         self.parts.append(rows)
 
+    def renumber(self, slots: np.ndarray) -> None:
+        """Slot slots[i] is now slot i; the others are gone."""
+        rows = PaneRows.concatenated([PaneRows.none(self.layout), *self.parts])
+        place = np.full(max(int(slots.max()), int(rows.slots.max(initial=0))) + 1, -1, dtype=np.int64)
+        place[slots] = np.arange(len(slots))
+        rows.slots = place[rows.slots]
+        self.parts = [rows.where(rows.slots >= 0)]
+
     def window(self, left: int, right: int, slots: int) -> tuple[np.ndarray, np.ndarray]:
         rows = PaneRows.concatenated([PaneRows.none(self.layout), *self.parts])
         rows = rows.where((rows.panes > left) & (rows.panes <= right))
