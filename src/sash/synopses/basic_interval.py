@@ -2,7 +2,9 @@
 
 Partials arrive in any order and wait in a buffer until the clock has passed their pane. `seal` merges
 them, one row per (pane, group); `move_to` hands sealed panes to the log as the window moves on. A
-`Sliding` keeps the totals of one window length over the log.
+`Sliding` keeps the totals of one window length over the log. Where another method serves the windows better,
+the synopsis is told to `answer_from` it: it is fed with what is in the log and with what comes, and windows are
+looked up in it. That can be changed at any time between two answers.
 
 Needs: measures that can be merged. Time: an update is O(1) a row; moving a window by one pane costs
 O(groups in the panes that enter and leave) for subtractable measures, and for extrema and sums of
@@ -27,6 +29,7 @@ from sash.state.groups import GroupTable
 from sash.state.layout import Layout
 from sash.state.ordering import Words, is_code, recode
 from sash.state.panelog import PaneLog
+from sash.synopses.pane_store import PaneStore, Totals
 from sash.synopses.rows import PaneRows
 
 Int64Array = npt.NDArray[np.int64]
@@ -131,6 +134,38 @@ class Sliding:
         self.left, self.right = left, right
 
 
+class Looked:
+    """The totals of a window of one length, looked up. It stands where a `Sliding` would."""
+
+    def __init__(self, synopsis: BasicIntervalSynopsis, range_: int, store: PaneStore) -> None:
+        self._synopsis = synopsis
+        self._store = store
+        self.range = range_
+        self.left = synopsis.log.base
+        self.right = synopsis.log.base
+        self.ints, self.floats = synopsis.layout.empty(0)
+
+    def reserve(self, slots: int) -> None:
+        """Nothing is kept between answers."""
+
+    @property
+    def nbytes(self) -> int:
+        return self.ints.nbytes + self.floats.nbytes
+
+    def renumber(self, slots: Int64Array) -> None:
+        """Groups have other slots: what was looked up is of no use any more."""
+        self.ints, self.floats = self._synopsis.layout.empty(0)
+
+    def advance(self, boundary: int) -> None:
+        """Make the window that of `boundary`, which is on an edge and not before the last one."""
+        log, panes = self._synopsis.log, self._synopsis.spec.panes
+        oldest, newest = panes.number_at(boundary - self.range), panes.number_at(boundary)
+        self.left, self.right = log.position_after(oldest), log.position_after(newest)
+        self._store.reserve(self._synopsis.groups.size)
+        totals = self._store.lookup(oldest, newest)
+        self.ints, self.floats = totals.ints, totals.floats
+
+
 class BasicIntervalSynopsis:
     def __init__(self, spec: SynopsisSpec) -> None:
         self.spec = spec
@@ -139,17 +174,55 @@ class BasicIntervalSynopsis:
         self.words: dict[int, Words] = {}
         self.groups = GroupTable([ARROW_TYPES[key.type] for key in self.spec.keys])
         self.log = PaneLog(self.layout)
-        self.windows: dict[int, Sliding] = {}
+        self.windows: dict[int, Sliding | Looked] = {}
+        self._store: PaneStore | None = None
+        self._moved: int | None = None
         self.dependents: list[Dependent] = []
         self._open: list[PaneRows] = []
         self._sealed = PaneRows.none(self.layout)
 
-    def window(self, range_: int) -> Sliding:
+    def window(self, range_: int) -> Sliding | Looked:
         """The window of that length, made on first use."""
         if range_ not in self.windows:
-            self.windows[range_] = Sliding(self, range_)
+            store = self._store
+            self.windows[range_] = Sliding(self, range_) if store is None else Looked(self, range_, store)
             self.windows[range_].reserve(len(self.log.heads))
         return self.windows[range_]
+
+    def answer_from(self, store: PaneStore | None) -> None:
+        """Look windows up in `store`, which is empty and has the synopsis's measures; None: let them slide.
+
+        What it is to look up must be in the log: a window is covered as far back as the log goes.
+        """
+        self._store = store
+        if store is not None and self._moved is not None:
+            store.reserve(self.groups.size)
+            store.update(self._logged(), self._moved)
+        # Windows are made anew when they are next asked for, from what the log or the store has then.
+        self.windows = {}
+
+    def _logged(self) -> PaneRows:
+        log = self.log
+        size = log.end - log.base
+        return PaneRows(log.slots[:size], log.panes[:size], log.ints[:size], log.floats[:size])
+
+    def lookup(self, left: int, right: int) -> Totals:
+        """The measures of the panes in (left, right] for all groups, merged row by row from the log."""
+        log = self.log
+        totals = Totals(*self.layout.empty(self.groups.size))
+        kernels.enter(
+            log.slots,
+            log.panes,
+            log.ints,
+            log.floats,
+            log.position_after(left) - log.base,
+            log.position_after(right) - log.base,
+            self.ops,
+            totals.ints,
+            totals.floats,
+            np.zeros_like(totals.ints),
+        )
+        return totals
 
     def absorb(self, partial: Partial) -> None:
         """Take in what a chunk adds. Its panes are open: after the last sealed one."""
@@ -177,6 +250,8 @@ class BasicIntervalSynopsis:
         yield self._sealed.ints
         yield self.log.ints[: self.log.end - self.log.base]
         yield from (window.ints for window in self.windows.values())
+        if self._store is not None:
+            yield from self._store.matrices()
         yield from (dependent.totals() for dependent in self.dependents)
 
     def seal(self, through: int) -> None:
@@ -202,9 +277,12 @@ class BasicIntervalSynopsis:
         self.log.reserve_slots(self.groups.size)
         for window in self.windows.values():
             window.reserve(len(self.log.heads))
+        head, self._sealed = self._sealed.split(count)
         if count:
-            head, self._sealed = self._sealed.split(count)
             self.log.append(head.slots, head.panes, head.ints, head.floats)
+        if self._store is not None:
+            self._store.update(head, pane)
+        self._moved = pane
 
     def trim(self, position: int) -> None:
         """Forget what lies before `position` of the log, and groups that are in no pane and no answer."""
@@ -221,6 +299,8 @@ class BasicIntervalSynopsis:
         used[self.log.slots_between(self.log.base, self.log.end)] = True
         for dependent in self.dependents:
             used[np.flatnonzero(dependent.totals()[:, 0])] = True
+        if self._store is not None:
+            used[np.flatnonzero(self._store.has_rows())] = True
         slots = np.flatnonzero(used)
         if 2 * len(slots) < self.groups.size:
             self._compact(slots)
@@ -246,6 +326,8 @@ class BasicIntervalSynopsis:
             rows.slots = place[rows.slots]
         self._sealed.slots = place[self._sealed.slots]
         self.log.renumber(place, len(slots))
+        if self._store is not None:
+            self._store.renumber(slots)
         for window in self.windows.values():
             window.renumber(slots)
         for dependent in self.dependents:
@@ -262,4 +344,5 @@ class BasicIntervalSynopsis:
         totals = sum(dependent.totals().nbytes for dependent in self.dependents)
         waiting = sum(rows.nbytes for rows in (self._sealed, *self._open))
         windows = sum(window.nbytes for window in self.windows.values())
-        return self.log.nbytes + self.groups.nbytes + words + totals + waiting + windows
+        store = 0 if self._store is None else self._store.nbytes
+        return self.log.nbytes + self.groups.nbytes + words + totals + waiting + windows + store

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 
 from sash.plan.measures import Measure
 from sash.synopses.cells import Cells, Ints, gather
@@ -29,8 +30,8 @@ class CellStore(PaneStore):
     def _renumber(self, slots: Ints) -> None:
         self.cells.renumber(slots)
 
-    def recode(self, column: int, codes: Ints) -> None:
-        self.cells.recode(column, codes)
+    def matrices(self) -> Iterator[Ints]:
+        yield self.cells.matrix()
 
     @property
     def nbytes(self) -> int:

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from sash.state.jit import kernel
 from sash.state.kernels import merge_floats, merge_ints
 from sash.state.layout import Layout
-from sash.state.ordering import recode
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -40,9 +39,9 @@ class Cells:
         self.ints = np.ascontiguousarray(self.ints[:, slots])
         self.floats = np.ascontiguousarray(self.floats[:, slots])
 
-    def recode(self, column: int, codes: Ints) -> None:
-        """Words of an integer column have new codes."""
-        recode_cells(self.ints, column, codes)
+    def matrix(self) -> Ints:
+        """The integer measures of all cells, one a row."""
+        return self.ints.reshape(-1, self.ints.shape[2])
 
     @property
     def nbytes(self) -> int:
@@ -52,13 +51,6 @@ class Cells:
 def roomier(have: int, wanted: int) -> int:
     """How much to have when `wanted` is needed: what is asked for first is given exactly."""
     return wanted if have == 0 else max(wanted, have + have // 2)
-
-
-def recode_cells(cells: Ints, column: int, codes: Ints) -> None:
-    flat = cells.reshape(-1, cells.shape[-1])[:, column]
-    changed = flat.copy()
-    recode(changed, codes)
-    flat[:] = changed
 
 
 @kernel

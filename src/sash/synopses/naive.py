@@ -11,7 +11,7 @@ group and window.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -198,9 +198,9 @@ class MaterialiseAll(MaterialiseNone):
         super()._renumber(slots)
         self.answers.renumber(slots)
 
-    def recode(self, column: int, codes: Ints) -> None:
-        super().recode(column, codes)
-        self.answers.recode(column, codes)
+    def matrices(self) -> Iterator[Ints]:
+        yield from super().matrices()
+        yield self.answers.matrix()
 
     @property
     def nbytes(self) -> int:

@@ -11,6 +11,7 @@ seen is empty.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +45,8 @@ class PaneStore(ABC):
         self.slots = 0
         self.begin: int | None = None
         self.newest = 0
+        # The last pane in which each slot has a row.
+        self._seen: Ints = np.zeros(0, dtype=np.int64)
 
     def update(self, rows: PaneRows, through: int) -> None:
         """Take sealed rows, in order of pane and none before the newest pane; now all is known `through`."""
@@ -57,7 +60,12 @@ class PaneStore(ABC):
             rows = rows.split(int(np.searchsorted(rows.panes, first)))[1]
         self.reserve(int(rows.slots.max(initial=-1)) + 1)
         self._append(rows, first, through)
+        self._seen[rows.slots] = rows.panes
         self.newest = through
+
+    def has_rows(self) -> npt.NDArray[np.bool_]:
+        """Which slots have rows in the panes that are held."""
+        return self._seen > self.oldest
 
     def lookup(self, left: int, right: int, slots: Ints | None = None) -> Totals:
         """The measures of the panes in (left, right] for all groups, or for those in `slots`."""
@@ -126,12 +134,15 @@ class PaneStore(ABC):
         """Make room for groups."""
         if slots > self.slots:
             self._reserve(slots)
+            never = np.full(slots - self.slots, np.iinfo(np.int64).min, dtype=np.int64)
+            self._seen = np.concatenate([self._seen, never])
             self.slots = slots
 
     def renumber(self, slots: Ints) -> None:
         """Slot slots[i] is now slot i; the others are gone."""
         self.reserve(int(slots.max(initial=-1)) + 1)
         self._renumber(slots)
+        self._seen = self._seen[slots]
         self.slots = len(slots)
 
     @abstractmethod
@@ -149,8 +160,8 @@ class PaneStore(ABC):
     def _renumber(self, slots: Ints) -> None: ...
 
     @abstractmethod
-    def recode(self, column: int, codes: Ints) -> None:
-        """Words of an integer column have new codes."""
+    def matrices(self) -> Iterator[Ints]:
+        """Every matrix of integer measures that is held, so that codes of words can be changed."""
 
     @property
     @abstractmethod

@@ -14,6 +14,7 @@ each sum of doubles 24 bytes and 8 a limb, as many limbs as the digits that were
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -230,8 +231,9 @@ class RInt(PaneStore):
             np.ascontiguousarray(table[:, slots]) for table in (self.running, self.odd, self.sums)
         )
 
-    def recode(self, column: int, codes: Ints) -> None:
-        """There are no words among counts and sums."""
+    def matrices(self) -> Iterator[Ints]:
+        """None: there are no words among counts and sums."""
+        yield from ()
 
     @property
     def nbytes(self) -> int:

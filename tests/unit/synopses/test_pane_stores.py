@@ -14,6 +14,7 @@ from sash.errors import AlgebraError, NotCovered
 from sash.plan.measures import subtractable
 from sash.state import kernels
 from sash.state.layout import Layout
+from sash.state.ordering import recode
 from sash.synopses.b_int import BInt
 from sash.synopses.l_int import LInt, width_classes
 from sash.synopses.naive import MaterialiseAll, MaterialiseNone
@@ -129,7 +130,8 @@ def test_words_get_new_codes():
     rows.ints[:, column] = np.arange(len(rows.slots)) % 3
     store.update(rows, 3)
     before = store.lookup(-1, 3).ints[:, column]
-    store.recode(column, np.array([1, 3, 5]))
+    for matrix in store.matrices():
+        recode(matrix[:, column], np.array([1, 3, 5]))
     np.testing.assert_array_equal(store.lookup(-1, 3).ints[:, column], 2 * before + 1)
     empty = store.lookup(3, 3).ints[:, column]
     assert (empty == kernels.INT64_MAX).all(), "no value yet is no word"
