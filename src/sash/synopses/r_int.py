@@ -131,33 +131,42 @@ def difference(
     out_floats: Floats,
 ) -> None:
     """out[i] = row `right` − row `left` of slot slots[i]."""
-    part = np.zeros((1, sums.shape[3]), dtype=np.int64)
-    scratch = np.zeros(sums.shape[3] + 1, dtype=np.int64)
-    strange = np.zeros((1, 3), dtype=np.int64)
-    first = np.zeros(1, dtype=np.float64)
     for i in range(len(slots)):
         slot = slots[i]
         for c in range(running.shape[2]):
             out[i, c] = running[right, slot, c]
         subtract(out[i], running[left, slot], ops)
+    if sums.shape[2] > 0:
+        _sum_differences(sums, odd, low, left, right, slots, out_floats)
+
+
+@kernel
+def _sum_differences(
+    sums: Ints, odd: Ints, low: int, left: int, right: int, slots: Ints, out: Floats
+) -> None:
+    part = np.zeros((1, sums.shape[3]), dtype=np.int64)
+    scratch = np.zeros(sums.shape[3] + 1, dtype=np.int64)
+    first = np.zeros(1, dtype=np.float64)
+    for i in range(len(slots)):
+        slot = slots[i]
         for f in range(sums.shape[2]):
-            for c in range(3):
-                strange[0, c] = odd[right, slot, f, c] - odd[left, slot, f, c]
-            if strange[0, 0] > 0 or (strange[0, 1] > 0 and strange[0, 2] > 0):
-                out_floats[i, 2 * f] = np.nan
-            elif strange[0, 1] > 0:
-                out_floats[i, 2 * f] = np.inf
-            elif strange[0, 2] > 0:
-                out_floats[i, 2 * f] = -np.inf
+            late, early = odd[right, slot, f], odd[left, slot, f]
+            has_plus, has_minus = late[1] > early[1], late[2] > early[2]
+            if late[0] > early[0] or (has_plus and has_minus):
+                out[i, 2 * f] = np.nan
+            elif has_plus:
+                out[i, 2 * f] = np.inf
+            elif has_minus:
+                out[i, 2 * f] = -np.inf
             elif sums.shape[3] > 0:
                 for c in range(sums.shape[3]):
                     part[0, c] = sums[right, slot, f, c] - sums[left, slot, f, c]
                 limbs.carry(part, 0)
                 first[0] = _rounded(part, low, scratch)
-                out_floats[i, 2 * f] = first[0]
+                out[i, 2 * f] = first[0]
                 # What rounding has taken away is the second of the pair.
                 if _take_away(part, low, first.view(np.int64)[0]):
-                    out_floats[i, 2 * f + 1] = _rounded(part, low, scratch)
+                    out[i, 2 * f + 1] = _rounded(part, low, scratch)
 
 
 class RInt(PaneStore):

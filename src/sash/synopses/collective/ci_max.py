@@ -28,7 +28,7 @@ from sash.state.countedtree import GREATEST, LEAST, CountedTree, Tree, rank, rec
 from sash.state.jit import kernel
 from sash.state.keytable import distinct, grown
 from sash.synopses.cells import roomier
-from sash.synopses.collective.thresholds import third_parts
+from sash.synopses.collective.bags import third_parts
 
 Ints = npt.NDArray[np.int64]
 

@@ -32,11 +32,12 @@ import pyarrow as pa
 
 from sash.errors import AlgebraError
 from sash.operators.operator import State
+from sash.plan.having import Comparison, Threshold
 from sash.state.countedtree import GREATEST, LEAST, CountedTree, Tree, has_room, insert, rank, remove
 from sash.state.jit import kernel
 from sash.state.keytable import grown
 from sash.synopses.cells import roomier
-from sash.synopses.collective.thresholds import Comparison, Threshold, third_parts
+from sash.synopses.collective.bags import third_parts
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
