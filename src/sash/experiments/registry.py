@@ -8,11 +8,16 @@ from pathlib import Path
 
 from sash.errors import UnknownName, UserError
 from sash.experiments import (
+    asw_rates,
+    ci_count,
+    having_thresholds,
     join_algorithms,
     join_order,
     operator_rates,
     planning,
+    running_sums,
     scan_limit,
+    shared_aggregates,
     spark_operators,
     upa_query_1,
     upa_query_2,
@@ -47,6 +52,11 @@ _EXPERIMENTS = tuple(
         upa_query_4,
         join_order,
         join_algorithms,
+        shared_aggregates,
+        asw_rates,
+        ci_count,
+        having_thresholds,
+        running_sums,
     )
 )
 

@@ -347,25 +347,29 @@ class BIntQnt:
             last = min(through, first + self.span - 1)
             part = rows.between(first, last)
             self._make_room(first, len(part.values))
-            append(
-                self.entry_slots,
-                self.values,
-                self.upto,
-                self.begins,
-                self.ends,
-                self.written,
-                self.capacity,
-                self.span,
-                part.slots,
-                part.panes,
-                part.values,
-                part.counts,
-                0,
-                first,
-                last,
-            )
-            self.newest = last
+            self._add(part, first, last)
             first = last + 1
+
+    def _add(self, rows: ValueRows, first: int, last: int) -> None:
+        """Add the panes first … last, whose rows they are; the rings have room."""
+        append(
+            self.entry_slots,
+            self.values,
+            self.upto,
+            self.begins,
+            self.ends,
+            self.written,
+            self.capacity,
+            self.span,
+            rows.slots,
+            rows.panes,
+            rows.values,
+            rows.counts,
+            0,
+            first,
+            last,
+        )
+        self.newest = last
 
     def _make_room(self, first: int, more: int) -> None:
         """Rings large enough for the live entries of panes, and no level has more of them than the lowest."""

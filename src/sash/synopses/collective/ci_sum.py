@@ -8,8 +8,9 @@ bag of all groups' times of that level gives the groups at once. When a group gr
 level only when the position reaches it, so most updates change few levels.
 
 The answer is a superset: all groups that pass, and some that miss the threshold by less than the share ε ≈ 2/p
-of it (and by two units). `bound` says what every candidate surely passes; a look-up of the candidates in any
-other synopsis makes the answer exact.
+of it (and by two units). `bound` says what every candidate surely passes. `are_sure` tells, from a level just
+beyond the threshold, which of them pass anyway; a look-up of the others in any other synopsis makes the answer
+exact.
 
 Both directions are answered. Below a threshold, groups without rows in the window are no answer; groups with
 late enough rows are compared with those whose level is old, from whichever side there are fewer.
@@ -376,6 +377,32 @@ class CollectiveSums:
             return slots[self.stamps[slots, level] <= edge]
         slots = self._between(level, LEAST, edge, is_closed=True)
         return slots[self.newest[slots] > edge]
+
+    def are_sure(self, slots: Ints, now: int, width: int, threshold: Threshold) -> npt.NDArray[np.bool_]:
+        """Which of some candidates pass for certain, so that only the others need be looked up."""
+        level = self.sure_level(threshold)
+        if level is None:
+            return np.zeros(len(slots), dtype=np.bool_)
+        if level >= self.stamps.shape[1]:
+            self._fit(nearer(level + 1, self.p))
+        is_late: npt.NDArray[np.bool_] = self.stamps[slots, level] > now - width
+        return is_late if threshold.comparison.is_upwards else ~is_late
+
+    def sure_level(self, threshold: Threshold) -> int | None:
+        """The level of which one position tells that a group passes: by being late or, downwards, by not being."""
+        is_upwards = threshold.comparison.is_upwards
+        needed = self._needed(threshold)
+        if self.unit is not None:
+            # A number of units may be one more or one less than the sum, and one more for rounding.
+            needed = math.floor(threshold.value / self.unit) + (3 if is_upwards else -1)
+        if needed < 1:
+            return None
+        level = level_at(needed, self.p)
+        if is_upwards:
+            return level if nearer(level, self.p) + 1 >= needed else level + 1
+        if nearer(level, self.p) + size_of(level, self.p) > needed:
+            level -= 1
+        return level if level >= 0 else None
 
     def _rank(self, bag: int, time: int, *, after: bool = False) -> int:
         return int(rank(self._tree.tree, bag, time, GREATEST if after else LEAST))

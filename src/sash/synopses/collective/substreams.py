@@ -113,7 +113,11 @@ class Substreams:
             )
             if done == len(slots):
                 return
-            self._elements = grown(self._elements, 2 * len(self._elements), 0)
+            self.grow()
+
+    def grow(self) -> None:
+        """Make room for more elements."""
+        self._elements = grown(self._elements, 2 * len(self._elements), 0)
 
     def lookup(self, now: int, width: int, slots: Ints | None = None) -> Ints:
         """The sums over (now − width, now] of all groups, or of those in `slots`; `now` is the newest time."""

@@ -81,6 +81,8 @@ def test_candidates_are_all_that_pass_and_some_that_miss_by_less_than_the_bound(
             passing = {k for k, total in sums.items() if comparison.holds(np.array(total), threshold.value)}
             assert passing <= set(found)
             assert all(sums[k] > bound if comparison.is_upwards else sums[k] < bound for k in found)
+            sure = index.are_sure(np.array(found, dtype=np.int64), stream.now, width, threshold)
+            assert {k for k, is_sure in zip(found, sure, strict=True) if is_sure} <= passing
             assert set(found) <= set(sums), "groups without rows in the window are no groups"
 
 
