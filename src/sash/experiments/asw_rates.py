@@ -1,8 +1,8 @@
 """asw-rates: updates and look-ups a second of R-INT, B-INT and B-INT-QNT (004, figures 10 and 11).
 
-R-INT has a SUM, B-INT a MAX, B-INT-QNT quantiles. Updates come one tuple at a time, with windows that reach back
-N tuples at the most; look-ups are of windows of one width W that begin anywhere in the last N tuples. Everything is
-compiled: a rate is that of a loop over the kernels, as in the publication.
+R-INT has a SUM, B-INT a MAX, B-INT-QNT quantiles. Updates come one tuple at a time, with windows that reach
+back N tuples at the most; look-ups are of windows of one width W that begin anywhere in the last N tuples.
+Everything is compiled: a rate is that of a loop over the kernels, as in the publication.
 """
 
 from __future__ import annotations
@@ -149,7 +149,14 @@ def _look_running(
 
 @kernel
 def _look_maxima(
-    lefts: Ints, rights: Ints, cells: Ints, floats: Floats, ops: Ints, capacity: int, identity: Ints, rows: Ints
+    lefts: Ints,
+    rights: Ints,
+    cells: Ints,
+    floats: Floats,
+    ops: Ints,
+    capacity: int,
+    identity: Ints,
+    rows: Ints,
 ) -> int:
     total = 0
     only = np.zeros(1, dtype=np.int64)
@@ -216,7 +223,9 @@ def _lookup_rate(look: Callable[[Ints, Ints, Ints], int], width: int, sizes: Siz
     return best
 
 
-def _table(updates: dict[str, dict[int, float]], lookups: dict[str, dict[int, float]]) -> list[dict[str, Cell]]:
+def _table(
+    updates: dict[str, dict[int, float]], lookups: dict[str, dict[int, float]]
+) -> list[dict[str, Cell]]:
     rows: list[dict[str, Cell]] = []
     for what, rates in (("update", updates), ("look-up", lookups)):
         for place in rates[METHODS[0]]:

@@ -1,12 +1,13 @@
 """ci-count: CI-COUNT with exact answers against asking every group, by p (004, figure 12).
 
-Trades of 5,000 stocks in the course of a day: few stocks are traded much, most rarely, and more at the beginning
-and the end of the day (the publication has those of a real day). Queries ask which stocks were traded more than v
-times in the last 15 minutes to 3 hours; v is such that 3 to 5 % of the stocks are. Trades and queries come in turn.
+Trades of 5,000 stocks in the course of a day: few stocks are traded much, most rarely, and more at the
+beginning and the end of the day (the publication has those of a real day). Queries ask which stocks were
+traded more than v times in the last 15 minutes to 3 hours; v is such that 3 to 5 % of the stocks are.
+Trades and queries come in turn.
 
-The naive way keeps the running count of every stock and looks all of them up. CI-COUNT gives candidates, says which
-of them pass for certain, and only the others are looked up in the same running counts. Both are compiled loops over
-the kernels.
+The naive way keeps the running count of every stock and looks all of them up. CI-COUNT gives candidates,
+says which of them pass for certain, and only the others are looked up in the same running counts. Both are
+compiled loops over the kernels.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ def asked(day: Day, sizes: Sizes) -> tuple[Ints, Ints]:
     widths = rng.integers(15 * MINUTE, REACH, sizes.queries)
     shares = rng.uniform(0.03, 0.05, sizes.queries)
     limits = [
-        np.quantile(substream.lookup(now, int(width)), 1 - share) for width, share in zip(widths, shares, strict=True)
+        np.quantile(substream.lookup(now, int(width)), 1 - share)
+        for width, share in zip(widths, shares, strict=True)
     ]
     return widths, np.maximum(1, np.array(limits).astype(np.int64))
 
@@ -152,9 +154,7 @@ def _collective(
         if not has_room(tree) or used[0] + 2 * groups[slots[i], 1] + 8 > len(elements):
             return i
         substreams.append(0, one, now, ones, groups, elements, used, totals, reach)
-        ci_sum.advance_all(
-            one, now, weights, 1.0, p, stamps, positions, rests, newest, touches, touched
-        )
+        ci_sum.advance_all(one, now, weights, 1.0, p, stamps, positions, rests, newest, touches, touched)
         ci_sum.file_all(0, touched, 1, tree, levels, filed, stamps, newest, touches, False)
         q = i % len(widths)
         edge = times[i] - widths[q]
@@ -230,7 +230,9 @@ def measure_naive(day: Day, widths: Ints, limits: Ints, sizes: Sizes) -> Seen:
         if number:
             best = max(best, 2 * count / (time.perf_counter() - began))
         inputs += count
-    return Seen(best, found[0] / inputs, float(sizes.stocks), float(sizes.stocks), substream.nbytes / sizes.stocks)
+    return Seen(
+        best, found[0] / inputs, float(sizes.stocks), float(sizes.stocks), substream.nbytes / sizes.stocks
+    )
 
 
 def measure_collective(p: int, day: Day, widths: Ints, limits: Ints, sizes: Sizes) -> Seen:
@@ -253,7 +255,6 @@ def measure_collective(p: int, day: Day, widths: Ints, limits: Ints, sizes: Size
         began, done = time.perf_counter(), 0
         while True:
             state = substream._groups, substream._elements, substream._used, substream._totals, REACH
-            held = index._filed, index.stamps, index.positions, index.rests, index.newest, index._touches
             done = _collective(
                 done,
                 day.slots[part],
@@ -265,7 +266,12 @@ def measure_collective(p: int, day: Day, widths: Ints, limits: Ints, sizes: Size
                 *state,
                 index._tree.tree,
                 levels,
-                *held,
+                index._filed,
+                index.stamps,
+                index.positions,
+                index.rests,
+                index.newest,
+                index._touches,
                 p,
                 found,
             )
@@ -310,20 +316,21 @@ def _claims(plain: Seen, seen: dict[int, Seen], sizes: Sizes) -> list[Claim]:
         ),
         Claim(
             "times-naive",
-            f"with the right p CI-COUNT processes some 25 times the inputs of the naive way on {sizes.stocks:,} "
-            "substreams",
+            "with the right p CI-COUNT processes some 25 times the inputs of the naive way on "
+            f"{sizes.stocks:,} substreams",
             "25 ×",
             f"{seen[best].rate / plain.rate:.0f} × with p = {best}",
             seen[best].rate / plain.rate >= 20,
-            f"{seen[best].rate:,.0f} against {plain.rate:,.0f} inputs a second; {seen[best].candidates:.0f} candidates "
-            f"for {seen[best].answers:.0f} answers, {seen[best].doubtful:.0f} of them looked up, of {sizes.stocks:,} "
-            "groups",
+            f"{seen[best].rate:,.0f} against {plain.rate:,.0f} inputs a second; "
+            f"{seen[best].candidates:.0f} candidates for {seen[best].answers:.0f} answers, "
+            f"{seen[best].doubtful:.0f} of them looked up, of {sizes.stocks:,} groups",
         ),
         Claim(
             "right-p",
             "there is a right p: a small one gives many candidates, a large one costs updates",
             "in the middle",
-            f"p = {best}; p = {first}: {seen[first].candidates:.0f} candidates, {seen[first].rate:,.0f} a second; "
+            f"p = {best}; p = {first}: {seen[first].candidates:.0f} candidates, "
+            f"{seen[first].rate:,.0f} a second; "
             f"p = {last}: {seen[last].candidates:.0f}, {seen[last].rate:,.0f}",
             first < best < last,
         ),

@@ -1,9 +1,9 @@
 """having-thresholds: many HAVING thresholds on one collective index, as groups become more.
 
-Ten thousand queries `HAVING COUNT(*) > v`, `SUM(x) > v`, `MAX(x) > v` with different v and windows of 5 to 60 panes
-over the same groups. A fixed number of groups is busy, all others have a row now and then, so answers are as large
-whatever the number of groups. Each query is answered by its index, exactly, and by looking at all groups, through
-the same calls that a run would make.
+Ten thousand queries `HAVING COUNT(*) > v`, `SUM(x) > v`, `MAX(x) > v` with different v and windows of 5 to
+60 panes over the same groups. A fixed number of groups is busy, all others have a row now and then, so
+answers are as large whatever the number of groups. Each query is answered by its index, exactly, and by
+looking at all groups, through the same calls that a run would make.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ def panes_of(groups: int, sizes: Sizes) -> Panes:
     each = np.concatenate(rates)
     counts = np.maximum(1, rng.poisson(each))
     sums = counts * rng.integers(900, 1100, len(counts))
-    maxima = np.where(each > 1, rng.integers(50_000, 300_000, len(counts)), rng.integers(0, 1000, len(counts)))
+    maxima = np.where(
+        each > 1, rng.integers(50_000, 300_000, len(counts)), rng.integers(0, 1000, len(counts))
+    )
     return Panes(np.concatenate(slots), np.concatenate(panes), counts, sums, maxima)
 
 
@@ -152,7 +154,7 @@ def _threshold(query: Query) -> Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Microseconds a query by index and by all groups, groups in an answer, rows a second into the indexes."""
+    """Microseconds a query by index and by all groups, groups in an answer, rows a second into indexes."""
 
     index: float
     all: float
@@ -177,7 +179,10 @@ def measure_at(sizes: Sizes, scale: str, note: Note = silent) -> Result:
             answers = float(np.mean([len(answerer.by_index(query)) for query in timed]))
             rarely = timed[: max(10, len(timed) // 20)]
             seen[kind, groups] = Seen(
-                _micros(answerer.by_index, timed), _micros(answerer.by_all, rarely), answers, answerer.update_rate
+                _micros(answerer.by_index, timed),
+                _micros(answerer.by_all, rarely),
+                answers,
+                answerer.update_rate,
             )
     return Result(NAME, TITLE, scale, _table(seen), _claims(seen, sizes))
 

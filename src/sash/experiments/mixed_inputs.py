@@ -175,7 +175,19 @@ def _drive_psoup(
         if is_update[i]:
             newest += 1
             done = psoup.append(
-                cells, floats, ops, identity, capacity, 1, slots, panes, ints, new_floats, done, newest, newest
+                cells,
+                floats,
+                ops,
+                identity,
+                capacity,
+                1,
+                slots,
+                panes,
+                ints,
+                new_floats,
+                done,
+                newest,
+                newest,
             )
         elif widths[i] > 0:
             out[:] = 0
@@ -222,7 +234,19 @@ def _drive_naive(
         if is_update[i]:
             newest += 1
             done = naive.append(
-                cells, floats, ops, identity, capacity, 1, slots, panes, ints, new_floats, done, newest, newest
+                cells,
+                floats,
+                ops,
+                identity,
+                capacity,
+                1,
+                slots,
+                panes,
+                ints,
+                new_floats,
+                done,
+                newest,
+                newest,
             )
             if len(far):
                 naive.refresh(

@@ -1,8 +1,8 @@
 """running-sums: does a running sum of doubles drift? (a promise, not a figure)
 
-R-INT and a running sum in plain doubles take the same stream, one value a pane. Values are of very different size,
-so that a plain sum loses the small ones in the large ones that have long gone. Now and then the last 1 to 1,000
-values are looked up and compared with a sum from scratch.
+R-INT and a running sum in plain doubles take the same stream, one value a pane. Values are of very
+different size, so that a plain sum loses the small ones in the large ones that have long gone. Now and then
+the last 1 to 1,000 values are looked up and compared with a sum from scratch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """shared-aggregates: R-INT and B-INT against PSoup and the naive extremes (004, figure 9).
 
-A thousand operators SUM(a) over the last 0, 1, … 999 tuples of one stream. Inputs are updates and look-ups of
-operators drawn at random, in a random order, one after another; the share of updates varies. The rate is that of
-all inputs together. Published rates are of a 700 MHz processor; ratios between methods are compared.
+A thousand operators SUM(a) over the last 0, 1, … 999 tuples of one stream. Inputs are updates and look-ups
+of operators drawn at random, in a random order, one after another; the share of updates varies. The rate is
+that of all inputs together. Published rates are of a 700 MHz processor; ratios between methods are
+compared.
 """
 
 from __future__ import annotations
@@ -110,7 +111,8 @@ def _claims(rates: Rates, sizes: Sizes) -> list[Claim]:
     extreme = {share: max(rates[n][share] for n in (ALL, NONE)) for share in inner}
     gain = {share: best[share] / extreme[share] for share in inner}
     over = {
-        share: rates["R-INT"][share] / max(rates[n][share] for n in ("B-INT", "PSoup")) for share in sizes.shares
+        share: rates["R-INT"][share] / max(rates[n][share] for n in ("B-INT", "PSoup"))
+        for share in sizes.shares
     }
     change = {name: rates[name][most] / rates[name][least] for name in ("B-INT", "PSoup")}
     alike = rates["B-INT"][least] / rates["PSoup"][least]
@@ -124,9 +126,9 @@ def _claims(rates: Rates, sizes: Sizes) -> list[Claim]:
             "yes",
             f"{min(gain.values()):.1f} to {max(gain.values()):.1f} × the better extreme",
             min(gain.values()) > 1,
-            f"at {min(inner):.0%} updates full materialisation reaches {rates[ALL][min(inner)]:,.0f} inputs a "
-            f"second, at {max(inner):.0%} none reaches {rates[NONE][max(inner)]:,.0f}; B-INT {rates['B-INT'][min(inner)]:,.0f} "
-            f"and {rates['B-INT'][max(inner)]:,.0f}",
+            f"at {min(inner):.0%} updates full materialisation reaches {rates[ALL][min(inner)]:,.0f} inputs "
+            f"a second, at {max(inner):.0%} none reaches {rates[NONE][max(inner)]:,.0f}; "
+            f"B-INT {rates['B-INT'][min(inner)]:,.0f} and {rates['B-INT'][max(inner)]:,.0f}",
         ),
         Claim(
             "extremes-deteriorate",
@@ -149,7 +151,7 @@ def _claims(rates: Rates, sizes: Sizes) -> list[Claim]:
             "similar",
             f"B-INT is {alike:.1f} × PSoup",
             0.5 < alike < 2,
-            "this tree is an array without rotations, searched from the root; B-INT finds its intervals by bits",
+            "this tree is an array without rotations, searched from its root; B-INT computes its intervals",
         ),
         Claim(
             "apart-with-updates",
@@ -157,8 +159,8 @@ def _claims(rates: Rates, sizes: Sizes) -> list[Claim]:
             "yes",
             ", ".join(f"{name} {value:.2f} ×" for name, value in change.items()),
             change["B-INT"] > 1 > change["PSoup"],
-            f"from {least:.0%} to {most:.0%} updates; a new leaf changes every node above it, a base interval is "
-            "merged once",
+            f"from {least:.0%} to {most:.0%} updates; a new leaf changes every node above it, a base "
+            "interval is merged once",
         ),
         Claim(
             "stable",
@@ -176,5 +178,7 @@ def draw(result: Result, path: Path) -> None:
         share = float(str(row["updates"]).rstrip("%"))
         for name in DRIVERS:
             lines.setdefault(name, []).append((share, float(row[f"{name} inputs/s"] or 0)))
-    panel = Panel("1,000 operators SUM [N, 0]", "updates (% of inputs)", "inputs a second", lines, is_log_x=False)
+    panel = Panel(
+        "1,000 operators SUM [N, 0]", "updates (% of inputs)", "inputs a second", lines, is_log_x=False
+    )
     draw_lines(f"Shared aggregates ({result.scale})", [panel], path)

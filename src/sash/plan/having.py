@@ -1,7 +1,7 @@
 """Range conditions in HAVING: those parts that a collective index can answer (004 section 4).
 
-A condition is `aggregate comparison constant` between the outermost ANDs, for COUNT, SUM, MIN or MAX of numbers.
-What else HAVING asks is evaluated for the groups that the index gives.
+A condition is `aggregate comparison constant` between the outermost ANDs, for COUNT, SUM, MIN or MAX of
+numbers. What else HAVING asks is evaluated for the groups that the index gives.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class Comparison(enum.Enum):
         """What it is when its sides are exchanged."""
         return _TURNED[self]
 
-    def holds(self, values: npt.NDArray[np.float64] | npt.NDArray[np.int64], threshold: float) -> npt.NDArray[np.bool_]:
+    def holds(
+        self, values: npt.NDArray[np.float64] | npt.NDArray[np.int64], threshold: float
+    ) -> npt.NDArray[np.bool_]:
         match self:
             case Comparison.MORE:
                 return np.asarray(values > threshold)
@@ -54,7 +56,12 @@ _TURNED = {
     Comparison.AT_LEAST: Comparison.AT_MOST,
     Comparison.AT_MOST: Comparison.AT_LEAST,
 }
-_OPERATORS = {exp.GT: Comparison.MORE, exp.GTE: Comparison.AT_LEAST, exp.LT: Comparison.LESS, exp.LTE: Comparison.AT_MOST}
+_OPERATORS: dict[type[exp.Expr], Comparison] = {
+    exp.GT: Comparison.MORE,
+    exp.GTE: Comparison.AT_LEAST,
+    exp.LT: Comparison.LESS,
+    exp.LTE: Comparison.AT_MOST,
+}
 
 
 @dataclass(frozen=True, slots=True)

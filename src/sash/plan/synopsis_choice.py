@@ -1,19 +1,19 @@
 """Which synopsis should stand under a group of periodic queries, and why.
 
-Costs are counted in merges of one cell (the measures of a group in a pane), per group and pane that goes by:
+Costs are counted in merges of one cell (the measures of a group in a pane), per group and pane that goes
+by:
 
-| method          | an update                  | a look-up                         | can do                        |
-|-----------------|----------------------------|-----------------------------------|-------------------------------|
-| basic intervals | d, and 2·d for each length | none for lengths that slide, else | everything that can be merged |
-|                 |                            | d·W; d·W where sums of doubles or |                               |
-|                 |                            | extrema must be found again       |                               |
-| R-INT           | d + 1                      | 1, for doubles as many as limbs   | what can be subtracted        |
-| B-INT           | 2                          | 2·log₂ W                          | everything that can be merged |
-| L-INT           | 1 + 3·γ (3, if suffixes)   | 2 for its widths                  | everything that can be merged |
+| method          | an update           | a look-up                         | can do                 |
+|-----------------|---------------------|-----------------------------------|------------------------|
+| basic intervals | d, 2·d for a length | none for lengths that slide, else | what can be merged     |
+|                 |                     | d·W; d·W for sums of doubles      |                        |
+| R-INT           | d + 1               | 1, for sums of doubles more       | what can be subtracted |
+| B-INT           | 2                   | 2·log₂ W                          | what can be merged     |
+| L-INT           | 1 + 3·γ             | 2, for windows of its widths      | what can be merged     |
 
-d is the share of cells that are not empty. Basic intervals keep only those; the others keep all cells, so they
-are taken only if their cells fit the memory they are allowed. A window that slides by s panes is looked up 1/s
-times a pane. Values and sketches have one method each.
+d is the share of cells that are not empty. Basic intervals keep only those; the others keep all cells, so
+they are taken only if their cells fit the memory they are allowed. A window that slides by s panes is
+looked up 1/s times a pane. Values and sketches have one method each.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ _EXACT_SUM = 8
 # Another method is taken up only if it promises to be so many times as cheap.
 WORTH_A_CHANGE = 1.5
 DENSE_BYTES = 1 << 30
+# The widest window of a class of L-INT is at most so many times as wide as the narrowest.
+WIDTH_RATIO = 2
 
 
 class Method(enum.Enum):
@@ -46,7 +48,7 @@ class Method(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A window in panes: its width, how far back it ends, and how often it is looked up per pane that goes by."""
+    """A window in panes: its width, how far back it ends, how often it is looked up per pane that goes by."""
 
     width: int
     offset: int
@@ -86,7 +88,8 @@ def workload_of(
     """The workload of periodic queries with these windows, and of what is asked besides."""
     length = panes.period / len(panes.offsets)
     looked = [
-        Looked(max(1, round(window.range / length)), 0, min(1.0, length / window.slide)) for window in set(windows)
+        Looked(max(1, round(window.range / length)), 0, min(1.0, length / window.slide))
+        for window in set(windows)
     ]
     kept = frozenset(algebra_of(call).kept for call in calls) or frozenset({Kept.MEASURES})
     looked.sort(key=lambda window: (window.width, window.rate))
@@ -165,34 +168,36 @@ def _b_int(workload: Workload) -> float:
 
 
 def _l_int(workload: Workload) -> float:
-    classes = len(_width_classes(window.width for window in workload.windows))
+    classes = len(width_classes(window.width for window in workload.windows))
     return 1 + 3 * classes + 2 * workload.lookups
 
 
 _COSTS = {Method.BASIC: _basic, Method.R_INT: _r_int, Method.B_INT: _b_int, Method.L_INT: _l_int}
 
 
-def _width_classes(widths: Iterable[int]) -> list[int]:
-    """The least width of each class; see synopses/l_int."""
-    least: list[int] = []
+def width_classes(widths: Iterable[int]) -> list[tuple[int, int]]:
+    """The least and the greatest width of each class of L-INT, ascending: as few as the ratio allows."""
+    classes: list[tuple[int, int]] = []
     for width in sorted(set(widths)):
-        if not least or width > 2 * least[-1]:
-            least.append(width)
-    return least
+        if classes and width <= WIDTH_RATIO * classes[-1][0]:
+            classes[-1] = (classes[-1][0], width)
+        else:
+            classes.append((width, width))
+    return classes
 
 
 def _double_sums(workload: Workload) -> int:
     return sum(
-        measure.kind is MeasureKind.SUM and measure.argument is not None and measure.argument.type is Type.DOUBLE
+        measure.kind is MeasureKind.SUM
+        and measure.argument is not None
+        and measure.argument.type is Type.DOUBLE
         for measure in workload.measures
     )
 
 
 def _bytes(method: Method, workload: Workload) -> float:
     doubles = _double_sums(workload)
-    cell = 8 * sum(
-        2 if measure.kind is MeasureKind.SUM else 1 for measure in workload.measures
-    )
+    cell = 8 * sum(2 if measure.kind is MeasureKind.SUM else 1 for measure in workload.measures)
     cells = workload.groups * workload.span
     match method:
         case Method.BASIC:
@@ -202,7 +207,7 @@ def _bytes(method: Method, workload: Workload) -> float:
         case Method.B_INT:
             return 2 * cells * cell
         case _:
-            classes = len(_width_classes(window.width for window in workload.windows))
+            classes = len(width_classes(window.width for window in workload.windows))
             return (1 + 3 * classes) * cells * cell
 
 
@@ -222,7 +227,7 @@ def _reason(
         case Method.B_INT:
             parts.append("windows of any width, few look-ups")
         case Method.L_INT:
-            classes = len(_width_classes(window.width for window in workload.windows))
+            classes = len(width_classes(window.width for window in workload.windows))
             parts.append(f"window widths in {classes} class{'es' if classes > 1 else ''}, many look-ups")
         case _:
             lengths = {window.width for window in workload.windows}

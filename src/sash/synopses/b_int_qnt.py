@@ -1,17 +1,17 @@
-"""B-INT-QNT: the sorted values of base intervals, for quantiles and whatever else needs the values (004, 3.3).
+"""B-INT-QNT: the sorted values of base intervals, for quantiles and whatever else needs values (004, 3.3).
 
-Each base interval (see b_int) keeps the values of its panes per group, sorted, equal ones once with how many
-there are up to them. A base interval of the next level is merged from its halves. A quantile is found in the
-sorted runs that make up the window without merging them; counts of different values, the most frequent ones and
-variances come from the merged runs.
+Each base interval (see b_int) keeps the values of its panes per group, sorted, equal ones once with how
+many there are up to them. A base interval of the next level is merged from its halves. A quantile is found
+in the sorted runs that make up the window without merging them; counts of different values, the most
+frequent ones and variances come from the merged runs.
 
 Values are integers in the order of the values they stand for (see state/ordering).
 
-Needs: nothing of the aggregate; values that can be ordered. Time: an update costs one merge step per value and
-level, so O(log N) a value; a quantile over p = O(log W) runs of up to q values takes O(p log q) pivots at the
-worst and about log(p·q) as a rule, each p binary searches; the other aggregates sort what is in the runs. Space:
-24 bytes per different value of a base interval and group, on each of log₂ N + 1 levels, in rings that have
-room for up to twice as many, and 16 per base interval.
+Needs: nothing of the aggregate; values that can be ordered. Time: an update costs one merge step per value
+and level, so O(log N) a value; a quantile over p = O(log W) runs of up to q values takes O(p log q) pivots
+at the worst and about log(p·q) as a rule, each p binary searches; the other aggregates sort what is in the
+runs. Space: 24 bytes per different value of a base interval and group, on each of log₂ N + 1 levels, in
+rings that have room for up to twice as many, and 16 per base interval.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _starts(*columns: Ints) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
-    """The different values of a window with their counts: those of slots[i] from offsets[i] to offsets[i + 1]."""
+    """The different values of a window with their counts: slots[i] has those from offsets[i] on."""
 
     slots: Ints
     offsets: Ints
@@ -106,7 +106,7 @@ class Tallies:
         return Tallies(self.slots, offsets, self.values[kept], self.counts[kept])
 
     def variances(self, *, is_double: bool) -> npt.NDArray[np.float64]:
-        """Per slot the variance of a sample and that of a population; 0 where there are less than two values."""
+        """Per slot the variance of a sample and that of a population; 0 for less than two values."""
         owners = np.repeat(np.arange(len(self.slots)), self.distinct)
         values = ordinal_to_double(self.values).view(np.int64) if is_double else self.values
         marks = np.full(len(values), -1, dtype=np.int64)
@@ -241,11 +241,19 @@ def _count_to(upto: Ints, run: Ints, end: int) -> int:
 
 @kernel
 def enter_runs(
-    slots: Ints, upto: Ints, begins: Ints, ends: Ints, rows: Ints, count: int, capacity: int, slot: int, runs: Ints
+    slots: Ints,
+    upto: Ints,
+    begins: Ints,
+    ends: Ints,
+    rows: Ints,
+    count: int,
+    capacity: int,
+    slot: int,
+    runs: Ints,
 ) -> tuple[int, int]:
     """Find a slot's part of each of `rows`; gives how many have one, and how many values there are.
 
-    A run is its level, where it begins and ends, the part of it that is still looked at, and what is before it.
+    A run is its level, where it begins and ends, the part of it that is still looked at, what is before it.
     """
     ring = slots.shape[1] - 1
     found, total = 0, 0
@@ -392,7 +400,9 @@ class BIntQnt:
     def covers(self, left: int, right: int) -> bool:
         if self.begin is None:
             return True
-        return right <= self.newest and (left >= self.newest - self.span or self.newest - self.begin <= self.span)
+        return right <= self.newest and (
+            left >= self.newest - self.span or self.newest - self.begin <= self.span
+        )
 
     def _rows(self, left: int, right: int) -> Ints:
         if not self.covers(left, right):
@@ -408,7 +418,7 @@ class BIntQnt:
     def quantiles(
         self, left: int, right: int, fractions: Sequence[Fraction], slots: Ints | None = None
     ) -> tuple[Ints, Ints]:
-        """Per slot and fraction p the ⌈p·n⌉-th least value of the window, and per slot n; where n is 0, any."""
+        """Per slot and fraction p the ⌈p·n⌉-th least value of the window (any, if n is 0); per slot n."""
         rows = self._rows(left, right)
         asked = np.arange(self.slots) if slots is None else slots
         plain = [fraction.limit_denominator(_LARGEST_DENOMINATOR) for fraction in fractions]
@@ -436,9 +446,7 @@ class BIntQnt:
         asked = np.arange(self.slots) if slots is None else slots
         parts = [self._entries(row) for row in self._rows(left, right).tolist()]
         none = np.zeros(0, dtype=np.int64)
-        owners, values, counts = (
-            np.concatenate([none, *(part[k] for part in parts)]) for k in range(3)
-        )
+        owners, values, counts = (np.concatenate([none, *(part[k] for part in parts)]) for k in range(3))
         if slots is not None:
             place = np.full(max(self.slots, int(slots.max(initial=-1)) + 1), -1, dtype=np.int64)
             place[slots] = np.arange(len(slots))

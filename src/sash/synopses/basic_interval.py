@@ -1,15 +1,15 @@
 """The basic interval synopsis (002 section 2.3.4): measures per pane and group, combined on demand.
 
-Partials arrive in any order and wait in a buffer until the clock has passed their pane. `seal` merges
-them, one row per (pane, group); `move_to` hands sealed panes to the log as the window moves on. A
-`Sliding` keeps the totals of one window length over the log. Where another method serves the windows better,
-the synopsis is told to `answer_from` it: it is fed with what is in the log and with what comes, and windows are
-looked up in it. That can be changed at any time between two answers.
+Partials arrive in any order and wait in a buffer until the clock has passed their pane. `seal` merges them,
+one row per (pane, group); `move_to` hands sealed panes to the log as the window moves on. A `Sliding` keeps
+the totals of one window length over the log. Where another method serves the windows better, the synopsis
+is told to `answer_from` it: it is fed with what is in the log and with what comes, and windows are looked
+up in it. That can be changed at any time between two answers.
 
 Needs: measures that can be merged. Time: an update is O(1) a row; moving a window by one pane costs
-O(groups in the panes that enter and leave) for subtractable measures, and for extrema and sums of
-doubles an expected O(1) a group more: a group is recomputed from its chain only when the pane that held
-its extremum leaves. Space: one row per live (pane, group) and one per (window length, group).
+O(groups in the panes that enter and leave) for subtractable measures, and for extrema and sums of doubles
+an expected O(1) a group more: a group is recomputed from its chain only when the pane that held its
+extremum leaves. Space: one row per live (pane, group) and one per (window length, group).
 """
 
 from __future__ import annotations

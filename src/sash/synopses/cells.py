@@ -25,7 +25,9 @@ class Cells:
 
     def _empty(self, rows: int, slots: int) -> tuple[Ints, Floats]:
         ints, floats = self._layout.empty(rows * slots)
-        return ints.reshape(rows, slots, len(self._layout.operations)), floats.reshape(rows, slots, self._layout.float_columns)
+        return ints.reshape(rows, slots, len(self._layout.operations)), floats.reshape(
+            rows, slots, self._layout.float_columns
+        )
 
     def reserve(self, slots: int) -> None:
         rows, have, _ = self.ints.shape

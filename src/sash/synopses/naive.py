@@ -1,12 +1,12 @@
 """The two naive extremes (004 section 1.2): nothing computed ahead, and everything.
 
-`MaterialiseNone` keeps the elements and merges all of a window at a look-up: an update is one merge, a look-up
-W. `MaterialiseAll` keeps the answers of registered windows up to date: an update costs two merges per window,
-a look-up is a copy. A window with measures that cannot be subtracted, or with sums of doubles, is merged anew
-at each pane.
+`MaterialiseNone` keeps the elements and merges all of a window at a look-up: an update is one merge, a
+look-up W. `MaterialiseAll` keeps the answers of registered windows up to date: an update costs two merges
+per window, a look-up is a copy. A window with measures that cannot be subtracted, or with sums of doubles,
+is merged anew at each pane.
 
-Space: one cell per group and pane, of `span` rounded up to a power of two; for `MaterialiseAll` one more per
-group and window.
+Space: one cell per group and pane, of `span` rounded up to a power of two; for `MaterialiseAll` one more
+per group and window.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def subtract(target: Ints, source: Ints, ops: Ints) -> None:
 
 
 class MaterialiseAll(MaterialiseNone):
-    """`windows` are pairs (far, near): a window holds the panes from `far` − 1 to `near` before the newest."""
+    """`windows` are pairs (far, near): the panes from `far` − 1 to `near` before the newest."""
 
     def __init__(
         self, measures: tuple[Measure, ...], span: int, windows: Sequence[tuple[int, int]] = ()

@@ -86,7 +86,9 @@ class PaneStore(ABC):
         """Whether the window can be looked up."""
         if self.begin is None:
             return True
-        return right <= self.newest and (left >= self.newest - self.span or self.newest - self.begin <= self.span)
+        return right <= self.newest and (
+            left >= self.newest - self.span or self.newest - self.begin <= self.span
+        )
 
     @property
     def oldest(self) -> int:

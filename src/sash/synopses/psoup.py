@@ -1,12 +1,12 @@
 """PSoup's tree (004 section 3.1.3): elements in the leaves, aggregates of what is below in the inner nodes.
 
 It is what B-INT is compared with. Every new leaf changes all nodes on its way from the root, and a look-up
-goes down from the root to both ends of its window. Leaves are reused in a ring, so the tree has one shape and
-needs no rotations: what is left out is in its favour.
+goes down from the root to both ends of its window. Leaves are reused in a ring, so the tree has one shape
+and needs no rotations: what is left out is in its favour.
 
-Needs: measures that can be merged. Time: n·logₙ N merges a pane and group and up to as many for a look-up, N
-being `span` and n the children of a node. Space: n / (n − 1) cells per group and pane, of `span` rounded up to
-a power of n.
+Needs: measures that can be merged. Time: n·logₙ N merges a pane and group and up to as many for a look-up,
+N being `span` and n the children of a node. Space: n / (n − 1) cells per group and pane, of `span` rounded
+up to a power of n.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
 A window is the difference of two running aggregates, so only measures that can be subtracted are taken: the
 type of the constructor's argument says so. Sums of doubles run as long fixed-point numbers (see
-operators/aggregates/limbs), which lose nothing when they are added to or subtracted, however long the stream
-is; what is not finite is counted apart. The difference is rounded once, to the pair of doubles that panes
-have.
+operators/aggregates/limbs), which lose nothing when they are added to or subtracted, however long the
+stream is; what is not finite is counted apart. The difference is rounded once, to the pair of doubles that
+panes have.
 
 Needs: subtractable measures. Time: one merge a row, one copy a pane and group; a look-up one subtraction a
-group. Space per group and pane, of `span` + 1 rounded up to a power of two: 8 bytes a column for integers; for
-each sum of doubles 24 bytes and 8 a limb, as many limbs as the digits that were seen need.
+group. Space per group and pane, of `span` + 1 rounded up to a power of two: 8 bytes a column for integers;
+for each sum of doubles 24 bytes and 8 a limb, as many limbs as the digits that were seen need.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 class PaneRows:
-    """Measures per (pane, slot), as parallel arrays; sealed rows are in order of pane, each (pane, slot) once."""
+    """Measures per (pane, slot), as parallel arrays; sealed rows are in that order, each pair once."""
 
     __slots__ = ("floats", "ints", "panes", "slots")
 

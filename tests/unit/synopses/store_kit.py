@@ -105,7 +105,9 @@ class Recomputed:
         return ints, floats
 
 
-def check(store: PaneStore, oracle: Recomputed, left: int, right: int, slots: np.ndarray | None = None) -> None:
+def check(
+    store: PaneStore, oracle: Recomputed, left: int, right: int, slots: np.ndarray | None = None
+) -> None:
     got = store.lookup(left, right, slots)
     ints, floats = oracle.window(left, right, store.slots)
     if slots is not None:
@@ -115,4 +117,5 @@ def check(store: PaneStore, oracle: Recomputed, left: int, right: int, slots: np
 
 
 def _values(pairs: np.ndarray) -> np.ndarray:
-    return pairs[:, 0::2] + pairs[:, 1::2]
+    values: np.ndarray = pairs[:, 0::2] + pairs[:, 1::2]
+    return values

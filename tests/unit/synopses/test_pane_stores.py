@@ -12,11 +12,12 @@ from tests.unit.synopses.store_kit import ALL, INTEGERS, STORES, SUMS, Recompute
 
 from sash.errors import AlgebraError, NotCovered
 from sash.plan.measures import subtractable
+from sash.plan.synopsis_choice import width_classes
 from sash.state import kernels
 from sash.state.layout import Layout
 from sash.state.ordering import recode
 from sash.synopses.b_int import BInt
-from sash.synopses.l_int import LInt, width_classes
+from sash.synopses.l_int import LInt
 from sash.synopses.naive import MaterialiseAll, MaterialiseNone
 from sash.synopses.pane_store import PaneStore
 from sash.synopses.psoup import PSoup

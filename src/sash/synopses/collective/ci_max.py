@@ -1,20 +1,21 @@
 """CI-MAX and CI-MIN: groups whose extremum over a suffix window lies in a range (004, figure 1).
 
 What matters of a group are its elements that no later one exceeds, a staircase: each is the maximum of all
-windows that begin at or after the element before it on the staircase, up to itself. So it is a segment of time
-(where the window may begin) at the height of its value, and segments of one group do not overlap. Groups whose
-maximum since the instant x is above v are the segments over x that are higher than v: exact, each group once.
+windows that begin at or after the element before it on the staircase, up to itself. So it is a segment of
+time (where the window may begin) at the height of its value, and segments of one group do not overlap.
+Groups whose maximum since the instant x is above v are the segments over x that are higher than v: exact,
+each group once.
 
-Segments are cut into dyadic stretches of time, and each stretch has a bag of its segments sorted by height, all
-bags in one counted tree. A new element removes the steps that it exceeds and adds one.
+Segments are cut into dyadic stretches of time, and each stretch has a bag of its segments sorted by height,
+all bags in one counted tree. A new element removes the steps that it exceeds and adds one.
 
 Values are integers in the order of the values they stand for (see state/ordering); CI-MIN turns them round.
 Times are those of panes or of tuples; a batch is in order of time.
 
-Needs: values that can be ordered. Exact, both directions and ranges. Time: amortised O(log R) entries of the
-tree a row, R being the longest window in units of time, so O(log R · log N); a look-up O(log R · log N) and its
-answer. Space: 48 bytes per step of a staircase, and for each up to 2·log₂ R + 1 entries of the tree, 40 bytes at
-a fill of three eighths to one; 16 bytes per group.
+Needs: values that can be ordered. Exact, both directions and ranges. Time: amortised O(log R) entries of
+the tree a row, R being the longest window in units of time, so O(log R · log N); a look-up O(log R · log N)
+and its answer. Space: 48 bytes per step of a staircase, and for each up to 2·log₂ R + 1 entries of the
+tree, 40 bytes at a fill of three eighths to one; 16 bytes per group.
 """
 
 from __future__ import annotations
@@ -238,7 +239,7 @@ class CollectiveExtremes:
     # ---------------------------------------------------------------- look-ups
 
     def between(self, now: int, width: int, least: int = LEAST + 1, greatest: int = GREATEST) -> Ints:
-        """The groups whose extremum over (now − width, now] is from `least` to `greatest`; `now` is newest."""
+        """The groups whose extremum over (now − width, now] is from `least` to `greatest`."""
         if self.is_min:
             least, greatest = ~greatest, ~least
         begins = np.empty(self._levels + 1, dtype=np.int64)
@@ -263,7 +264,11 @@ class CollectiveExtremes:
 
     def snapshot(self) -> State:
         steps = self._steps[self._alive()]
-        columns = {"slot": steps[:, _SLOT].copy(), "time": steps[:, _TIME].copy(), "height": steps[:, _VALUE].copy()}
+        columns = {
+            "slot": steps[:, _SLOT].copy(),
+            "time": steps[:, _TIME].copy(),
+            "height": steps[:, _VALUE].copy(),
+        }
         return {"steps": pa.table(columns), "about": pa.table({"slots": [self.slots]})}
 
     def restore(self, state: State) -> None:

@@ -1,26 +1,26 @@
-"""CI-SUM and CI-COUNT: groups whose sum or count over a suffix window is beyond a threshold (004 sections 4.1, 4.2).
+"""CI-SUM and CI-COUNT: groups whose sum or count over a suffix window is beyond a threshold (004 section 4).
 
-A group is a row of positions, one for each `unit` of what it has summed up; for COUNT one for each row. Counted
-from the newest, positions are divided into levels: p of one position, p of two, p of four, …. In each level one
-position has a number that is a multiple of the level's size, and its time is kept. More than v came after the
-instant x if the v-th newest position is later than x, and some position of a level near v tells that: a sorted
-bag of all groups' times of that level gives the groups at once. When a group grows, a time moves to a higher
-level only when the position reaches it, so most updates change few levels.
+A group is a row of positions, one for each `unit` of what it has summed up; for COUNT one for each row.
+Counted from the newest, positions are divided into levels: p of one position, p of two, p of four, …. In
+each level one position has a number that is a multiple of the level's size, and its time is kept. More than
+v came after the instant x if the v-th newest position is later than x, and some position of a level near v
+tells that: a sorted bag of all groups' times of that level gives the groups at once. When a group grows, a
+time moves to a higher level only when the position reaches it, so most updates change few levels.
 
-The answer is a superset: all groups that pass, and some that miss the threshold by less than the share ε ≈ 2/p
-of it (and by two units). `bound` says what every candidate surely passes. `are_sure` tells, from a level just
-beyond the threshold, which of them pass anyway; a look-up of the others in any other synopsis makes the answer
-exact.
+The answer is a superset: all groups that pass, and some that miss the threshold by less than the share ε ≈
+2/p of it (and by two units). `bound` says what every candidate surely passes. `are_sure` tells, from a
+level just beyond the threshold, which of them pass anyway; a look-up of the others in any other synopsis
+makes the answer exact.
 
-Both directions are answered. Below a threshold, groups without rows in the window are no answer; groups with
-late enough rows are compared with those whose level is old, from whichever side there are fewer.
+Both directions are answered. Below a threshold, groups without rows in the window are no answer; groups
+with late enough rows are compared with those whose level is old, from whichever side there are fewer.
 
 Times are those of panes or of tuples, or numbers of tuples; a batch is in order of time.
 
-Needs: values that are not negative. Time: a row changes p·(1 + log₂ a) times, amortised, a being its value in
-units, and as many places of the tree as there are watched levels among them; a look-up costs O(log K) and its
-candidates. Space: 8 bytes per group and level, p levels for each doubling of the greatest sum; per group and
-watched level 8 bytes and an entry of the tree, 40 bytes at a fill of three eighths to one.
+Needs: values that are not negative. Time: a row changes p·(1 + log₂ a) times, amortised, a being its value
+in units, and as many places of the tree as there are watched levels among them; a look-up costs O(log K)
+and its candidates. Space: 8 bytes per group and level, p levels for each doubling of the greatest sum; per
+group and watched level 8 bytes and an entry of the tree, 40 bytes at a fill of three eighths to one.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def level_at(distance: int, p: int) -> int:
     while distance > p * (2 * size - 1):
         size *= 2
         doubled += 1
-    return doubled * p + (distance - p * (size - 1) - 1) // size
+    return int(doubled * p + (distance - p * (size - 1) - 1) // size)
 
 
 @kernel
@@ -91,7 +91,7 @@ def _advance(stamps: Ints, old: int, new: int, time: int, p: int) -> int:
             stamps[level] = time
         else:
             stamps[level] = stamps[level_at(old - position + 1, p)]
-    return top
+    return int(top)
 
 
 @kernel
@@ -108,7 +108,7 @@ def advance_all(
     reach: Ints,
     touched: Ints,
 ) -> int:
-    """Take a batch; gives how many slots are touched. `reach` has, for those, how many levels may have changed."""
+    """Take a batch; gives how many slots are touched. `reach` has how many levels of each may change."""
     count = 0
     for i in range(len(slots)):
         slot = slots[i]
@@ -321,7 +321,7 @@ class CollectiveSums:
         self._file_alive()
 
     def _needed(self, threshold: Threshold) -> int:
-        """How many positions a window must have (upwards), or must not have, for a group to be a candidate."""
+        """How many positions the window of a candidate must have (upwards), or must not have."""
         value = threshold.value
         match threshold.comparison, self.unit:
             case Comparison.MORE | Comparison.AT_MOST, None:
@@ -363,7 +363,7 @@ class CollectiveSums:
         return (nearer(level, self.p) + size_of(level, self.p) + slack) * unit
 
     def candidates(self, now: int, width: int, threshold: Threshold) -> Ints:
-        """A superset of the groups whose aggregate over (now − width, now] passes; `now` is the newest time."""
+        """A superset of the groups whose aggregate over (now − width, now] passes; nothing is after `now`."""
         self.watch(threshold)
         level, edge = self._level(threshold), now - width
         if threshold.comparison.is_upwards:
@@ -374,9 +374,11 @@ class CollectiveSums:
         old = self._rank(level, edge, after=True) - self._rank(level, LEAST)
         if late <= old:
             slots = self._between(_NEWEST, edge, GREATEST)
-            return slots[self.stamps[slots, level] <= edge]
+            kept: Ints = slots[self.stamps[slots, level] <= edge]
+            return kept
         slots = self._between(level, LEAST, edge, is_closed=True)
-        return slots[self.newest[slots] > edge]
+        alive: Ints = slots[self.newest[slots] > edge]
+        return alive
 
     def are_sure(self, slots: Ints, now: int, width: int, threshold: Threshold) -> npt.NDArray[np.bool_]:
         """Which of some candidates pass for certain, so that only the others need be looked up."""
@@ -389,7 +391,7 @@ class CollectiveSums:
         return is_late if threshold.comparison.is_upwards else ~is_late
 
     def sure_level(self, threshold: Threshold) -> int | None:
-        """The level of which one position tells that a group passes: by being late or, downwards, by not being."""
+        """The level of which a position tells that a group passes: by being late or, downwards, by not."""
         is_upwards = threshold.comparison.is_upwards
         needed = self._needed(threshold)
         if self.unit is not None:
@@ -432,7 +434,9 @@ class CollectiveSums:
         groups, about = state["groups"].combine_chunks(), state["about"]
         self.now, levels = about.column("now")[0].as_py(), about.column("levels")[0].as_py()
         flat = groups.column("stamps").combine_chunks().flatten().to_numpy()
-        positions, rests, newest = (groups.column(name).to_numpy().copy() for name in ("position", "rest", "newest"))
+        positions, rests, newest = (
+            groups.column(name).to_numpy().copy() for name in ("position", "rest", "newest")
+        )
         self._take(groups.num_rows, flat.reshape(-1, levels).copy(), positions, rests, newest)
 
     @property

@@ -1,11 +1,11 @@
 """R-INT by substream: the running sum of each group at the times of its own elements (004 section 4).
 
 With it the candidates of a collective index are looked at one by one, and the naive way of answering range
-conditions, which looks at every group, is this for all of them. Where panes are few and groups are in most of
-them, `RInt` does the same without searching.
+conditions, which looks at every group, is this for all of them. Where panes are few and groups are in most
+of them, `RInt` does the same without searching.
 
-Needs: integers. Time: O(1) an element, amortised; a look-up O(log n) for a group with n elements. Space: 16 bytes
-an element in rings that double, and 40 a group.
+Needs: integers. Time: O(1) an element, amortised; a look-up O(log n) for a group with n elements. Space: 16
+bytes an element in rings that double, and 40 a group.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Substreams:
         self._elements = grown(self._elements, 2 * len(self._elements), 0)
 
     def lookup(self, now: int, width: int, slots: Ints | None = None) -> Ints:
-        """The sums over (now − width, now] of all groups, or of those in `slots`; `now` is the newest time."""
+        """The sums over (now − width, now] of all groups, or of those in `slots`; nothing is after `now`."""
         asked = np.arange(self.slots) if slots is None else slots
         found = np.empty(len(asked), dtype=np.int64)
         since(asked, now - width, self._groups, self._elements, self._totals, found)

@@ -1,15 +1,15 @@
-"""The kinds of sketches: how one is made from values, merged with others and read, with the error of the answer.
+"""The kinds of sketches: how one is made from values, merged with others and read, with its error.
 
-| aggregate             | sketch                 | size             | error of an answer                           |
-|-----------------------|------------------------|------------------|----------------------------------------------|
-| APPROX_COUNT_DISTINCT | HLL, 2¹² registers     | up to 4 KB       | 3.3 % at two standard deviations             |
-| APPROX_QUANTILE       | KLL, k = 200           | up to about 5 KB | 1.33 % of the ranks, with 99 % confidence    |
-| APPROX_TOP            | frequent items, 2¹⁰    | up to 768 items  | counts within 0.34 % of all values, always   |
+| aggregate             | sketch              | size            | error of an answer                         |
+|-----------------------|---------------------|-----------------|--------------------------------------------|
+| APPROX_COUNT_DISTINCT | HLL, 2¹² registers  | up to 4 KB      | 3.3 % at two standard deviations           |
+| APPROX_QUANTILE       | KLL, k = 200        | about 5 KB      | 1.33 % of the ranks, with 99 % confidence  |
+| APPROX_TOP            | frequent items, 2¹⁰ | up to 768 items | counts within 0.34 % of all values, always |
 
-Small sketches are exact: HLL up to some hundreds of values, KLL up to 200, frequent items up to 768 different
-ones. Bytes are those of the DataSketches libraries in all languages. Spark's hll_sketch_agg writes the
-(updatable) HLL, kll_sketch_agg_double the (compact) KLL of doubles, approx_top_k_accumulate frequent items
-inside a struct; made with the same parameters they can be merged here.
+Small sketches are exact: HLL up to some hundreds of values, KLL up to 200, frequent items up to 768
+different ones. Bytes are those of the DataSketches libraries in all languages. Spark's hll_sketch_agg
+writes the (updatable) HLL, kll_sketch_agg_double the (compact) KLL of doubles, approx_top_k_accumulate
+frequent items inside a struct; made with the same parameters they can be merged here.
 """
 
 from __future__ import annotations
@@ -57,12 +57,16 @@ class Bound:
     confidence: float
 
     def __str__(self) -> str:
-        what = {Error.VALUE: "of the value", Error.RANK: "of the ranks", Error.COUNT: "of the number of values"}
+        what = {
+            Error.VALUE: "of the value",
+            Error.RANK: "of the ranks",
+            Error.COUNT: "of the number of values",
+        }
         return f"±{self.size:.2%} {what[self.of]}, {self.confidence:.4g} confidence"
 
 
 class _Texts(ds.PyObjectSerDe):  # type: ignore[misc]
-    """Texts as the Java library writes them: the number of their bytes, and UTF-8. That of Python fails on é."""
+    """Texts as the Java library writes them: their length in bytes, and UTF-8. Python's own fails on é."""
 
     def get_size(self, item: str) -> int:
         return 4 + len(item.encode())

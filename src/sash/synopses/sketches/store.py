@@ -1,10 +1,11 @@
 """Sketches of base intervals by groups: a sketch per pane and group comes in, merged ones go out.
 
 As in B-INT (see b_int) two halves are merged when an interval is complete, so a window needs up to 2·log₂ W
-sketches of a group. A sketch is bytes; what cannot be done on arrays here is done once per pane, group and level.
+sketches of a group. A sketch is bytes; what cannot be done on arrays here is done once per pane, group and
+level.
 
-Needs: sketches that can be merged. Time: two merges of sketches a pane and group, amortised; a look-up up to
-2·log₂ W a group. Space: up to two sketches a pane and group, each as large as its kind says.
+Needs: sketches that can be merged. Time: two merges of sketches a pane and group, amortised; a look-up up
+to 2·log₂ W a group. Space: up to two sketches a pane and group, each as large as its kind says.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class SketchRows:
 
 
 def sketch_rows(sketch: Sketch, slots: Ints, panes: Ints, values: pa.Array | pa.ChunkedArray) -> SketchRows:
-    """Sketches of the values of each pane and slot; NULLs are left out, and so are those who have nothing else.
+    """Sketches of the values of each pane and slot; NULLs are left out, and so is who has nothing else.
 
     Equal values of a pane and slot are handed over once, with their count.
     """
@@ -119,7 +120,9 @@ class SketchStore:
     def covers(self, left: int, right: int) -> bool:
         if self.begin is None:
             return True
-        return right <= self.newest and (left >= self.newest - self.span or self.newest - self.begin <= self.span)
+        return right <= self.newest and (
+            left >= self.newest - self.span or self.newest - self.begin <= self.span
+        )
 
     def lookup(self, left: int, right: int) -> dict[int, bytes]:
         """The merged sketch of the panes in (left, right] for each slot that has values there."""
@@ -170,7 +173,9 @@ class SketchStore:
         """Take up a state; only for a store that has been given nothing."""
         self.begin = state["about"].column("begin")[0].as_py()
         self.newest = state["about"].column("newest")[0].as_py()
-        columns = (state["sketches"].column(name).to_pylist() for name in ("level", "number", "slot", "sketch"))
+        columns = (
+            state["sketches"].column(name).to_pylist() for name in ("level", "number", "slot", "sketch")
+        )
         for level, number, slot, sketch in zip(*columns, strict=True):
             self._intervals.setdefault((level, number), {})[slot] = sketch
 
