@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import enum
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -87,13 +88,24 @@ def workload_of(
 ) -> Workload:
     """The workload of periodic queries with these windows, and of what is asked besides."""
     length = panes.period / len(panes.offsets)
-    looked = [
-        Looked(max(1, round(window.range / length)), 0, min(1.0, length / window.slide))
-        for window in set(windows)
-    ]
+    looked = []
+    for window in set(windows):
+        widths = _widths(panes, window)
+        for width, times in widths.items():
+            share = times / widths.total()
+            looked.append(Looked(width, 0, min(1.0, length / window.slide) * share))
     kept = frozenset(algebra_of(call).kept for call in calls) or frozenset({Kept.MEASURES})
     looked.sort(key=lambda window: (window.width, window.rate))
     return Workload(measures, (*looked, *on_demand), groups, density, kept)
+
+
+def _widths(panes: Panes, window: Window) -> Counter[int]:
+    """How many panes the window has, and at how many boundaries: uneven panes make uneven windows."""
+    cycle = math.lcm(panes.period, window.slide)
+    return Counter(
+        panes.number_at(end) - panes.number_at(end - window.range)
+        for end in range(window.slide, cycle + 1, window.slide)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,15 @@
 """L-INT: aggregates of intervals that begin or end at landmarks (004 section 3.1.2).
 
-Windows are put into γ classes of nearly equal width, the widest of a class at most `WIDTH_RATIO` times as wide as
-its narrowest, w. A class has landmarks at the multiples of w; every window of the class holds one. Kept
-are, per pane, the aggregate from the last landmark up to it (a right arm), and for each landmark those of
-the 1, 2, … panes before it (left arms). A window is then one left arm and one right arm: those of the last
-landmark in it, so right arms shorter than w are enough. Windows of no class are merged pane by pane.
+Windows are put into γ classes of nearly equal width, the widest of a class at most `WIDTH_RATIO` times as
+wide as its narrowest, w. A class has landmarks at the multiples of w; every window of the class holds one.
+Kept are, per pane, the aggregate from the last landmark up to it (a right arm), and for each landmark those
+of the 1, 2, … panes before it (left arms). A window is then one left arm and one right arm: those of the
+last landmark in it, so right arms shorter than w are enough. Windows of no class are merged pane by pane.
 
-Needs: measures that can be merged, and the widths of the windows. Time: up to 1 + `WIDTH_RATIO` merges a pane,
-group and class, amortised; a look-up one or two. Space in cells per group: one a pane for the elements, and
-for each class one a pane and up to `WIDTH_RATIO` a pane for its arms; if all windows are suffixes, only the arms
-of the newest landmark are kept, so γ does not count.
+Needs: measures that can be merged, and the widths of the windows. Time: up to 1 + `WIDTH_RATIO` merges a
+pane, group and class, amortised; a look-up one or two. Space in cells per group: one a pane for the
+elements, and for each class one a pane and up to `WIDTH_RATIO` a pane for its arms; if all windows are
+suffixes, only the arms of the newest landmark are kept, so γ does not count.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from sash.synopses.cell_store import CellStore
 from sash.synopses.cells import Floats, Ints, copy_row, merge_row
 from sash.synopses.pane_store import power_of_two
 from sash.synopses.rows import PaneRows
+
 
 @dataclass(frozen=True, slots=True)
 class _Class:

@@ -85,3 +85,18 @@ def test_the_workload_of_queries_counts_windows_in_panes():
     assert workload.windows == (Looked(4, 0, 1.0), Looked(20, 0, 0.5))
     assert workload.span == 20
     assert workload.kept == {Kept.VALUES}
+
+
+def test_uneven_panes_make_windows_of_several_widths():
+    #  slides of 4 and 6, ranges 7 and 6: edges at 1 4 5 6 8 9 12 and so on
+    given = (Window(7, 4), Window(6, 6))
+    panes = Panes.covering(given)
+    assert panes is not None
+    workload = workload_of(panes, SUMS, given)
+    widths = {
+        panes.number_at(end) - panes.number_at(end - window.range)
+        for window in given
+        for end in range(0, 240, window.slide)
+    }
+    assert {window.width for window in workload.windows} == widths
+    assert len(widths) > 1

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 from tests.unit.synopses.synopsis_kit import Fed, Row
 from tests.unit.synopses.test_basic_interval import row, short_lived
 
-from sash.plan.measures import subtractable
+from sash.plan.synopsis_choice import Method, workload_of
 from sash.synopses import basic_interval
 from sash.synopses.b_int import BInt
-from sash.synopses.l_int import LInt
+from sash.synopses.build import build_store
 from sash.synopses.naive import MaterialiseNone
 from sash.synopses.psoup import PSoup
-from sash.synopses.r_int import RInt
 
 SUMS = (
     "SELECT g, COUNT(*) AS c, SUM(n) AS s, AVG(x) AS a FROM s [RANGE 12 US SLIDE 4 US] GROUP BY g",
@@ -29,21 +28,17 @@ EXTREMES = (
 GLOBAL = ("Rstream(SELECT COUNT(*) AS c, MAX(k) AS m FROM s [RANGE 9 US SLIDE 3 US])", SUMS[1])
 
 
-def store_of(name, synopsis):
-    span, measures = synopsis.spec.panes.count_in(synopsis.spec.longest), synopsis.spec.measures
+def store_of(name, synopsis, windows):
+    """With exactly the room that the workload needs."""
+    spec = synopsis.spec
+    workload = workload_of(spec.panes, spec.measures, windows)
     match name:
-        case "R-INT":
-            return RInt(subtractable(measures), span)
-        case "B-INT":
-            return BInt(measures, span)
-        case "L-INT":
-            return LInt(measures, span, range(1, span))
         case "PSoup":
-            return PSoup(measures, span)
+            return PSoup(spec.measures, workload.span)
         case "none":
-            return MaterialiseNone(measures, span)
+            return MaterialiseNone(spec.measures, workload.span)
         case _:
-            return None
+            return build_store(Method(name), workload)
 
 
 def plain(given: Row) -> Row:
@@ -56,12 +51,13 @@ def plain(given: Row) -> Row:
 def test_answers_do_not_depend_on_the_synopsis_nor_on_its_changes(seed, selects):
     rng = np.random.default_rng(seed)
     fed = Fed(*selects)
-    names = ["B-INT", "L-INT", "PSoup", "none", "sliding"] + ["R-INT"] * (2 if selects is SUMS else 0)
+    names = ["B-INT", "L-INT", "PSoup", "none", "basic intervals"] + ["R-INT"] * (2 if selects is SUMS else 0)
     time = int(rng.integers(-20, 20))
     for _ in range(6):
         if rng.random() < 0.7:
             for group in fed.plane._groups:
-                group.synopsis.answer_from(store_of(rng.choice(names), group.synopsis))
+                windows = [refresher.window for refresher in group._refreshers]
+                group.synopsis.answer_from(store_of(rng.choice(names), group.synopsis, windows))
         rows: list[Row] = []
         for _ in range(int(rng.integers(0, 9))):
             time += int(rng.choice([0, 1, 2, 9]))
@@ -76,7 +72,8 @@ def test_groups_and_words_that_are_gone_leave_the_synopsis_too(name, monkeypatch
     monkeypatch.setattr(basic_interval, "_LEAST_TO_COMPACT", 16)
     select = "COUNT(*) AS c, SUM(n) AS s" if name == "R-INT" else "MAX(k) AS c, SUM(n) AS s"
     fed = Fed(f"SELECT g, {select} FROM s [RANGE 20 US SLIDE 5 US] GROUP BY g")
-    fed.synopsis().answer_from(store_of(name, fed.synopsis()))
+    windows = [query.window for query in fed.plan.queries]
+    fed.synopsis().answer_from(store_of(name, fed.synopsis(), windows))
     for batch in short_lived(25, 8):
         fed.feed(batch)
     fed.feed([], end=True)

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sash.errors import InternalError
 from sash.lang.bound import AggregateCall, AggregateFunction
 from sash.lang.types import Type
 
@@ -215,7 +216,7 @@ def sketch_of(call: AggregateCall) -> Sketch:
         case AggregateFunction.APPROX_TOP:
             return Frequent(call.argument.type)
         case _:
-            raise ValueError(call.function)
+            raise InternalError(f"{call.function.value} is not read from a sketch")
 
 
 def plain_values(values: pa.Array) -> list[Value]:

@@ -214,7 +214,7 @@ def test_memory_is_what_the_cards_say():
         extremes.update(np.arange(groups), np.full(groups, time), rng.integers(0, 1000, groups))
         extremes.expire(time)
     steps = extremes._steps.nbytes + extremes._is_filed.nbytes
-    assert 49 * len(extremes) <= steps <= 4 * 49 * len(extremes), "a ring that doubles, and steps that were freed"
+    assert 49 * len(extremes) <= steps <= 4 * 49 * len(extremes), "doubled, and some are free"
     assert len(extremes._tree) <= len(extremes) * (2 * 6 + 1 + 1)
 
 
