@@ -137,6 +137,21 @@ class Answerer:
         passed = doubtful[self._totals(query, doubtful) > query.value]
         return np.sort(np.concatenate([found[is_sure], passed]))
 
+    def together(self, asked: Sequence[Query]) -> list[Ints]:
+        """All COUNT or all SUM thresholds at once: candidates in one go, and one look-up for each width."""
+        index = self.index[asked[0].kind]
+        widths = np.array([query.width for query in asked])
+        found = index.upwards(self.now, widths, [_threshold(query) for query in asked])
+        owners = np.repeat(np.arange(len(asked)), np.diff(found.offsets))
+        limits = np.array([query.value for query in asked])
+        passes = found.is_sure.copy()
+        for width in np.unique(widths).tolist():
+            rows = np.flatnonzero((widths[owners] == width) & ~found.is_sure)
+            totals = self._totals(Query(asked[0].kind, width, 0), found.slots[rows])
+            passes[rows] = totals > limits[owners[rows]]
+        kept = np.flatnonzero(passes)
+        return np.split(found.slots[kept], np.searchsorted(owners[kept], np.arange(1, len(asked))))
+
     def by_all(self, query: Query) -> Ints:
         return np.flatnonzero(self._totals(query, None) > query.value)
 
@@ -154,9 +169,12 @@ def _threshold(query: Query) -> Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Microseconds a query by index and by all groups, groups in an answer, rows a second into indexes."""
+    """Microseconds a query by index, one by one and all in one go, and by all groups; groups in an answer;
+    rows a second into indexes.
+    """
 
     index: float
+    together: float | None
     all: float
     answers: float
     updates: float
@@ -178,13 +196,30 @@ def measure_at(sizes: Sizes, scale: str, note: Note = silent) -> Result:
                 raise InternalError("an index and all groups do not agree")
             answers = float(np.mean([len(answerer.by_index(query)) for query in timed]))
             rarely = timed[: max(10, len(timed) // 20)]
+            together = None
+            if kind != "MAX":
+                every = [query for query in asked if query.kind == kind]
+                alike = zip(answerer.together(every), every[:20], strict=False)
+                if any(set(found.tolist()) != set(answerer.by_all(q).tolist()) for found, q in alike):
+                    raise InternalError("look-ups in one go and all groups do not agree")
+                together = _micros_of_all(answerer, every)
             seen[kind, groups] = Seen(
                 _micros(answerer.by_index, timed),
+                together,
                 _micros(answerer.by_all, rarely),
                 answers,
                 answerer.update_rate,
             )
     return Result(NAME, TITLE, scale, _table(seen), _claims(seen, sizes))
+
+
+def _micros_of_all(answerer: Answerer, asked: Sequence[Query]) -> float:
+    best = float("inf")
+    for _ in range(3):
+        began = time.perf_counter()
+        answerer.together(asked)
+        best = min(best, 1e6 * (time.perf_counter() - began) / len(asked))
+    return best
 
 
 def _micros(answer: Callable[[Query], Ints], asked: Sequence[Query]) -> float:
@@ -205,6 +240,7 @@ def _table(seen: dict[tuple[str, int], Seen]) -> list[dict[str, Cell]]:
             "groups": groups,
             "answer": each.answers,
             "index µs": each.index,
+            "in one go µs": each.together,
             "all groups µs": each.all,
             "times": each.all / each.index,
             "rows/s into indexes": each.updates,

@@ -24,7 +24,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sash.errors import NotCovered
 from sash.operators.aggregates.arguments import Given
 from sash.operators.aggregates.events import Events
 from sash.operators.aggregates.moments import Moments
@@ -33,6 +32,7 @@ from sash.state.jit import kernel
 from sash.state.ordering import ordinal_to_double
 from sash.synopses.b_int import decompose, most_rows, row_of
 from sash.synopses.pane_store import power_of_two
+from sash.synopses.spanned import Spanned
 
 Ints = npt.NDArray[np.int64]
 _LARGEST_DENOMINATOR = 10**9
@@ -329,25 +329,25 @@ def quantiles(
             out[i, q] = select(values, upto, runs, found, max(rank, 1))
 
 
-class BIntQnt:
+class BIntQnt(Spanned):
     def __init__(self, span: int) -> None:
-        self.span = span
+        super().__init__(span)
         self.capacity = power_of_two(span)
-        levels = span.bit_length()
+        self.slots = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        levels = self.span.bit_length()
         self.entry_slots = np.zeros((levels, 1), dtype=np.int64)
         self.values = np.zeros((levels, 1), dtype=np.int64)
         self.upto = np.zeros((levels, 1), dtype=np.int64)
         self.begins = np.zeros(2 * self.capacity - 1, dtype=np.int64)
         self.ends = np.zeros(2 * self.capacity - 1, dtype=np.int64)
         self.written = np.zeros(levels, dtype=np.int64)
-        self.slots = 0
-        self.begin: int | None = None
-        self.newest = 0
 
     def update(self, rows: ValueRows, through: int) -> None:
         """Take rows of sealed panes, none before the newest pane; now all is known `through`."""
-        if self.begin is None:
-            self.begin = self.newest = int(rows.panes[0]) - 1 if len(rows.panes) else through
+        self.begins_before(int(rows.panes[0]) if len(rows.panes) else through + 1)
         self.slots = max(self.slots, int(rows.slots.max(initial=-1)) + 1)
         first = max(self.newest + 1, through - self.span + 1)
         # Not more than a window at a time, so that the rings need not hold all of a long batch.
@@ -397,23 +397,9 @@ class BIntQnt:
                     wide[level, places & (size - 1)] = ring[level, places & (old - 1)]
                 setattr(self, name, wide)
 
-    def covers(self, left: int, right: int) -> bool:
-        if self.begin is None:
-            return True
-        return right <= self.newest and (
-            left >= self.newest - self.span or self.newest - self.begin <= self.span
-        )
-
     def _rows(self, left: int, right: int) -> Ints:
-        if not self.covers(left, right):
-            raise NotCovered(
-                f"no window from pane {left} to {right}",
-                expected=f"panes after {self.newest - self.span} up to {self.newest}",
-            )
         rows = np.empty(most_rows(self.capacity), dtype=np.int64)
-        if self.begin is None:
-            return rows[:0]
-        return rows[: decompose(max(left, self.begin), right, self.capacity, rows)]
+        return rows[: decompose(self.held_after(left, right), right, self.capacity, rows)]
 
     def quantiles(
         self, left: int, right: int, fractions: Sequence[Fraction], slots: Ints | None = None
@@ -465,10 +451,9 @@ class BIntQnt:
 
     def elements(self) -> ValueRows:
         """Everything that is held, pane by pane."""
-        oldest = self.newest if self.begin is None else max(self.begin, self.newest - self.span)
         none = np.zeros(0, dtype=np.int64)
         parts = [(none, none, none, none)]
-        for pane in range(oldest + 1, self.newest + 1):
+        for pane in range(self.oldest + 1, self.newest + 1):
             slots, values, counts = self._entries(row_of(pane, 0, self.capacity))
             parts.append((slots, np.full(len(slots), pane, dtype=np.int64), values, counts))
         columns = [np.concatenate([part[k] for part in parts]) for k in range(4)]
@@ -476,8 +461,7 @@ class BIntQnt:
 
     def snapshot(self) -> State:
         rows = self.elements()
-        oldest = self.newest if self.begin is None else max(self.begin, self.newest - self.span)
-        about = {"oldest": [oldest], "newest": [self.newest], "slots": [self.slots]}
+        about = {"oldest": [self.oldest], "newest": [self.newest], "slots": [self.slots]}
         columns = {"slot": rows.slots, "pane": rows.panes, "value": rows.values, "count": rows.counts}
         return {"rows": pa.table(columns), "about": pa.table({**about, "begun": [self.begin is not None]})}
 
@@ -498,10 +482,10 @@ class BIntQnt:
         place[slots] = np.arange(len(slots))
         kept = place[rows.slots] >= 0
         rows = ValueRows.of(place[rows.slots[kept]], rows.panes[kept], rows.values[kept], rows.counts[kept])
-        begin, newest, oldest = self.begin, self.newest, self.newest - self.span
-        self.__init__(self.span)  # type: ignore[misc]
-        if begin is not None:
-            self.begin = self.newest = max(begin, oldest)
+        newest = self.newest
+        self._clear()
+        if self.begin is not None:
+            self.begin = self.newest = max(self.begin, newest - self.span)
             self.update(rows, newest)
         self.slots = len(slots)
 

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sash.errors import NotCovered
 from sash.operators.operator import State
 from sash.plan.measures import Measure
 from sash.state.layout import Layout
 from sash.synopses.rows import PaneRows
+from sash.synopses.spanned import Spanned
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -36,22 +36,19 @@ class Totals:
     floats: Floats
 
 
-class PaneStore(ABC):
+class PaneStore(Spanned, ABC):
     def __init__(self, measures: tuple[Measure, ...], span: int) -> None:
+        super().__init__(span)
         self.layout = Layout.of(measures)
         self.ops = self.layout.ops
         self.identity = self.layout.identity()
-        self.span = span
         self.slots = 0
-        self.begin: int | None = None
-        self.newest = 0
         # The last pane in which each slot has a row.
         self._seen: Ints = np.zeros(0, dtype=np.int64)
 
     def update(self, rows: PaneRows, through: int) -> None:
         """Take sealed rows, in order of pane and none before the newest pane; now all is known `through`."""
-        if self.begin is None:
-            self.begin = self.newest = int(rows.panes[0]) - 1 if len(rows.panes) else through
+        self.begins_before(int(rows.panes[0]) if len(rows.panes) else through + 1)
         if through <= self.newest:
             return
         # What is so old that no window reaches it need not come in at all.
@@ -69,31 +66,12 @@ class PaneStore(ABC):
 
     def lookup(self, left: int, right: int, slots: Ints | None = None) -> Totals:
         """The measures of the panes in (left, right] for all groups, or for those in `slots`."""
-        if not self.covers(left, right):
-            raise NotCovered(
-                f"no window from pane {left} to {right}",
-                expected=f"panes after {self.newest - self.span} up to {self.newest}",
-            )
+        left = self.held_after(left, right)
         asked = np.arange(self.slots) if slots is None else slots
         totals = Totals(*self.layout.empty(len(asked)))
-        if self.begin is not None:
-            left = max(left, self.begin)
-            if left < right:
-                self._look(left, right, asked, totals)
+        if left < right:
+            self._look(left, right, asked, totals)
         return totals
-
-    def covers(self, left: int, right: int) -> bool:
-        """Whether the window can be looked up."""
-        if self.begin is None:
-            return True
-        return right <= self.newest and (
-            left >= self.newest - self.span or self.newest - self.begin <= self.span
-        )
-
-    @property
-    def oldest(self) -> int:
-        """The pane after which everything is held."""
-        return self.newest if self.begin is None else max(self.begin, self.newest - self.span)
 
     def elements(self) -> PaneRows:
         """Everything that is held, pane by pane: another synopsis that is fed with it answers alike."""

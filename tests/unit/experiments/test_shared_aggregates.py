@@ -11,8 +11,9 @@ from sash.experiments.mixed_inputs import DRIVERS
 # Their kernels take seconds to compile: keep them in one process.
 pytestmark = pytest.mark.xdist_group("shared_aggregates")
 
+MIXED = shared_aggregates.Sizes(50, (0.0, 0.5, 1.0), 1, 0.001, 300)
 TINY = {
-    shared_aggregates: shared_aggregates.Sizes(50, (0.0, 0.5, 1.0), 1, 0.001, 300),
+    shared_aggregates: MIXED,
     asw_rates: asw_rates.Sizes((20, 200), (5, 50), 500, 200, 1),
     ci_count: ci_count.Sizes(200, 20_000, 10, 400, 400, 1, (1, 8, 64)),
     having_thresholds: having_thresholds.Sizes((400, 1_600), 40, 60, 10),
@@ -35,7 +36,7 @@ def test_every_claim_has_a_measurement_and_the_picture_is_drawn(run, tmp_path):
 
 def test_every_synopsis_has_a_rate_at_every_share():
     """That they answer alike is checked by the experiment itself."""
-    rates = shared_aggregates.measure_share(0.5, TINY[shared_aggregates])
+    rates = shared_aggregates.measure_share(0.5, MIXED)
     assert rates.keys() == DRIVERS.keys()
     assert all(rate > 0 for rate in rates.values())
 

@@ -26,6 +26,8 @@ group and watched level 8 bytes and an entry of the tree, 40 bytes at a fill of 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -168,6 +170,40 @@ def file_all(
     return count
 
 
+@kernel
+def count_late(tree: Tree, bags: Ints, edges: Ints, begins: Ints, offsets: Ints) -> None:
+    """For each query where its late entries begin in the tree, and how many all queries before have."""
+    for i in range(len(bags)):
+        begins[i] = rank(tree, bags[i], edges[i], GREATEST)
+        offsets[i + 1] = offsets[i] + rank(tree, bags[i], GREATEST, GREATEST) - begins[i]
+
+
+@kernel
+def write_late(
+    tree: Tree,
+    begins: Ints,
+    offsets: Ints,
+    edges: Ints,
+    sure: Ints,
+    stamps: Ints,
+    slots: Ints,
+    is_sure: npt.NDArray[np.bool_],
+) -> None:
+    for i in range(len(begins)):
+        third_parts(tree, begins[i], slots[offsets[i] : offsets[i + 1]])
+        for k in range(offsets[i], offsets[i + 1]):
+            is_sure[k] = sure[i] >= 0 and stamps[slots[k], sure[i]] > edges[i]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Candidates of many look-ups, those of look-up i from offsets[i] on; where `is_sure`, they pass."""
+
+    offsets: Ints
+    slots: Ints
+    is_sure: npt.NDArray[np.bool_]
+
+
 class CollectiveSums:
     """`unit` is None for counts, which are exact in themselves; `reach` is the longest window."""
 
@@ -179,6 +215,8 @@ class CollectiveSums:
         self.now = LEAST
         self._levels: list[int] = [_NEWEST]
         self._files_never = False
+        # What is computed of a threshold: the level that is asked, and the one that makes sure.
+        self._places: dict[Threshold, tuple[int, int | None]] = {}
         self._clear()
 
     @classmethod
@@ -337,6 +375,18 @@ class CollectiveSums:
 
     def _level(self, threshold: Threshold) -> int:
         """The bag to ask, −1 if that is the one of newest times."""
+        return self._place(threshold)[0]
+
+    def sure_level(self, threshold: Threshold) -> int | None:
+        """The level of which a position tells that a group passes: by being late or, downwards, by not."""
+        return self._place(threshold)[1]
+
+    def _place(self, threshold: Threshold) -> tuple[int, int | None]:
+        if threshold not in self._places:
+            self._places[threshold] = self._near_level(threshold), self._far_level(threshold)
+        return self._places[threshold]
+
+    def _near_level(self, threshold: Threshold) -> int:
         needed = self._needed(threshold)
         if needed < 1:
             return _NEWEST
@@ -350,6 +400,21 @@ class CollectiveSums:
         if nearer(level, self.p) + 1 < needed:
             level += 1
         return level
+
+    def _far_level(self, threshold: Threshold) -> int | None:
+        is_upwards = threshold.comparison.is_upwards
+        needed = self._needed(threshold)
+        if self.unit is not None:
+            # A number of units may be one more or one less than the sum, and one more for rounding.
+            needed = math.floor(threshold.value / self.unit) + (3 if is_upwards else -1)
+        if needed < 1:
+            return None
+        level = level_at(needed, self.p)
+        if is_upwards:
+            return level if nearer(level, self.p) + 1 >= needed else level + 1
+        if nearer(level, self.p) + size_of(level, self.p) > needed:
+            level -= 1
+        return level if level >= 0 else None
 
     def bound(self, threshold: Threshold) -> float:
         """What the aggregate of every candidate is surely above, or for `<` and `<=` surely below."""
@@ -380,6 +445,23 @@ class CollectiveSums:
         alive: Ints = slots[self.newest[slots] > edge]
         return alive
 
+    def upwards(self, now: int, widths: Ints, thresholds: Sequence[Threshold]) -> Found:
+        """`candidates` and `are_sure` of many look-ups with > and >= in one go."""
+        for threshold in thresholds:
+            self.watch(threshold)
+        levels = (self.sure_level(threshold) for threshold in thresholds)
+        sure = np.array([-1 if level is None else level for level in levels], dtype=np.int64)
+        if (most := int(sure.max(initial=0))) >= self.stamps.shape[1]:
+            self._fit(nearer(most + 1, self.p))
+        bags = np.array([self._level(threshold) for threshold in thresholds], dtype=np.int64)
+        edges = now - widths
+        begins, offsets = np.empty(len(bags), dtype=np.int64), np.zeros(len(bags) + 1, dtype=np.int64)
+        count_late(self._tree.tree, bags, edges, begins, offsets)
+        slots = np.empty(int(offsets[-1]), dtype=np.int64)
+        is_sure = np.empty(len(slots), dtype=np.bool_)
+        write_late(self._tree.tree, begins, offsets, edges, sure, self.stamps, slots, is_sure)
+        return Found(offsets, slots, is_sure)
+
     def are_sure(self, slots: Ints, now: int, width: int, threshold: Threshold) -> npt.NDArray[np.bool_]:
         """Which of some candidates pass for certain, so that only the others need be looked up."""
         level = self.sure_level(threshold)
@@ -389,22 +471,6 @@ class CollectiveSums:
             self._fit(nearer(level + 1, self.p))
         is_late: npt.NDArray[np.bool_] = self.stamps[slots, level] > now - width
         return is_late if threshold.comparison.is_upwards else ~is_late
-
-    def sure_level(self, threshold: Threshold) -> int | None:
-        """The level of which a position tells that a group passes: by being late or, downwards, by not."""
-        is_upwards = threshold.comparison.is_upwards
-        needed = self._needed(threshold)
-        if self.unit is not None:
-            # A number of units may be one more or one less than the sum, and one more for rounding.
-            needed = math.floor(threshold.value / self.unit) + (3 if is_upwards else -1)
-        if needed < 1:
-            return None
-        level = level_at(needed, self.p)
-        if is_upwards:
-            return level if nearer(level, self.p) + 1 >= needed else level + 1
-        if nearer(level, self.p) + size_of(level, self.p) > needed:
-            level -= 1
-        return level if level >= 0 else None
 
     def _rank(self, bag: int, time: int, *, after: bool = False) -> int:
         return int(rank(self._tree.tree, bag, time, GREATEST if after else LEAST))

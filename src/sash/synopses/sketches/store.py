@@ -18,11 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.errors import NotCovered
 from sash.operators.operator import State
 from sash.state.groups import canonical, plain
 from sash.synopses.b_int_qnt import ValueRows
 from sash.synopses.sketches.kinds import Sketch, plain_values
+from sash.synopses.spanned import Spanned
 
 Ints = npt.NDArray[np.int64]
 
@@ -67,19 +67,16 @@ def _starts(rows: ValueRows) -> Ints:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.flatnonzero(changes) + 1])
 
 
-class SketchStore:
+class SketchStore(Spanned):
     def __init__(self, sketch: Sketch, span: int) -> None:
+        super().__init__(span)
         self.sketch = sketch
-        self.span = span
-        self.begin: int | None = None
-        self.newest = 0
         # By level and number of the base interval: a sketch for each slot that has one.
         self._intervals: dict[tuple[int, int], dict[int, bytes]] = {}
 
     def update(self, rows: SketchRows, through: int) -> None:
         """Take sketches of sealed panes, none before the newest pane; now all is known `through`."""
-        if self.begin is None:
-            self.begin = self.newest = int(rows.panes[0]) - 1 if len(rows.panes) else through
+        self.begins_before(int(rows.panes[0]) if len(rows.panes) else through + 1)
         first = max(self.newest + 1, through - self.span + 1)
         if through < first:
             return
@@ -117,22 +114,10 @@ class SketchStore:
             merged[slot] = sketch if mine is None else self.sketch.merged((mine, sketch))
         return merged
 
-    def covers(self, left: int, right: int) -> bool:
-        if self.begin is None:
-            return True
-        return right <= self.newest and (
-            left >= self.newest - self.span or self.newest - self.begin <= self.span
-        )
-
     def lookup(self, left: int, right: int) -> dict[int, bytes]:
         """The merged sketch of the panes in (left, right] for each slot that has values there."""
-        if not self.covers(left, right):
-            raise NotCovered(
-                f"no window from pane {left} to {right}",
-                expected=f"panes after {self.newest - self.span} up to {self.newest}",
-            )
+        at = self.held_after(left, right) + 1
         parts: dict[int, list[bytes]] = {}
-        at = left + 1 if self.begin is None else max(left, self.begin) + 1
         while at <= right:
             level = 0
             while (at >> level) & 1 == 0 and at + (2 << level) - 1 <= right:

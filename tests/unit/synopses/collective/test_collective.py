@@ -87,6 +87,25 @@ def test_candidates_are_all_that_pass_and_some_that_miss_by_less_than_the_bound(
             assert set(found) <= set(sums), "groups without rows in the window are no groups"
 
 
+@given(st.integers(0, 2**32), st.sampled_from([None, 1.5]))
+def test_many_lookups_in_one_go_find_what_each_finds_alone(seed, unit):
+    stream = Stream(np.random.default_rng(seed))
+    index = CollectiveSums(3, 30, unit)
+    for _ in range(3):
+        slots, times, drawn, _ = stream.batch(whole)
+        index.update(slots, times, drawn)
+    upwards = (Comparison.MORE, Comparison.AT_LEAST)
+    thresholds = [Threshold(comparison, limit) for comparison in upwards for limit in LIMITS]
+    widths = stream.rng.integers(1, 31, len(thresholds))
+    found = index.upwards(stream.now, widths, thresholds)
+    for i, threshold in enumerate(thresholds):
+        part = slice(found.offsets[i], found.offsets[i + 1])
+        alone = index.candidates(stream.now, int(widths[i]), threshold)
+        assert found.slots[part].tolist() == alone.tolist()
+        sure = index.are_sure(alone, stream.now, int(widths[i]), threshold)
+        assert found.is_sure[part].tolist() == sure.tolist()
+
+
 @pytest.mark.parametrize("is_min", [False, True])
 @given(st.integers(0, 2**32))
 def test_extremes_are_exact_in_both_directions(is_min, seed):
