@@ -17,6 +17,8 @@
     │   ├── DataError          the data asked for something undefined, such as an integer overflow
     │   └── LimitError         the run holds more than it was allowed to
     └── InternalError          exit 1: a bug of ours
+        ├── AlgebraError       a synopsis was asked to keep what its method cannot combine
+        └── NotCovered         a synopsis was asked for a window that it does not hold
 
 Every error has a stable `id` that documentation and tests can name. `render()` gives what a person
 reads: the message, the place in the query text with a caret, what was expected, what was found, a hint.
@@ -173,3 +175,11 @@ class LimitError(RunError):
 
 class InternalError(SashError):
     id = "internal"
+
+
+class AlgebraError(InternalError):
+    id = "algebra"
+
+
+class NotCovered(InternalError):
+    id = "not-covered"

@@ -8,11 +8,16 @@ from pathlib import Path
 
 from sash.errors import UnknownName, UserError
 from sash.experiments import (
+    asw_rates,
+    ci_count,
+    having_thresholds,
     join_algorithms,
     join_order,
     operator_rates,
     planning,
+    running_sums,
     scan_limit,
+    shared_aggregates,
     spark_operators,
     transaction_aborts,
     transaction_one_time,
@@ -53,6 +58,11 @@ _EXPERIMENTS = tuple(
         transaction_aborts,
         transaction_periodic,
         transaction_one_time,
+        shared_aggregates,
+        asw_rates,
+        ci_count,
+        having_thresholds,
+        running_sums,
     )
 )
 

@@ -1,23 +1,28 @@
 """Aggregates taken apart into measures: what is kept per pane and group so that panes combine.
 
-| aggregate | measures                | algebra                             |
-|-----------|-------------------------|-------------------------------------|
-| COUNT(*)  | rows                    | distributive, subtractable          |
-| COUNT(x)  | rows, nulls(x)          | distributive, subtractable          |
-| SUM(x)    | rows, nulls(x), sum(x)  | distributive, subtractable if BIGINT|
-| AVG(x)    | as SUM                  | algebraic                           |
-| MIN, MAX  | rows, nulls(x), min/max | distributive, not subtractable      |
+| aggregate          | kept                    | class, as in 002 section 2.2.1 and 004 section 2 |
+|--------------------|-------------------------|--------------------------------------------------|
+| COUNT(*)           | rows                    | distributive, subtractable                       |
+| COUNT(x)           | rows, nulls(x)          | distributive, subtractable                       |
+| SUM(x)             | rows, nulls(x), sum(x)  | distributive, subtractable                       |
+| AVG(x)             | as SUM                  | algebraic, subtractable                          |
+| VAR, STDDEV        | values with counts      | algebraic, subtractable                          |
+| MIN, MAX           | rows, nulls(x), min/max | distributive, not subtractable                   |
+| QUANTILE, TOP, …   | values with counts      | holistic                                         |
+| … (DISTINCT x)     | values with counts      | holistic                                         |
+| APPROX_…           | a sketch                | algebraic, not subtractable                      |
 
-A sum of doubles could be subtracted too, but not without an error that outlives the tuple that caused
-it, so it counts as not subtractable (002 section 2.2.1 has the classes).
+A sum of doubles can be subtracted only where it is kept exactly, as R-INT does it. In a pair of doubles, as
+panes have it, subtracting would leave an error that outlives the tuple that caused it.
 """
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import NewType
 
-from sash.errors import InternalError
+from sash.errors import AlgebraError, InternalError
 from sash.lang.bound import AggregateCall, AggregateFunction, Scalar
 
 
@@ -36,11 +41,77 @@ class Measure:
     kind: MeasureKind
     argument: Scalar | None = None
 
+    @property
+    def is_subtractable(self) -> bool:
+        """Whether g(X − Y) follows from g(X) and g(Y), for Y a part of X."""
+        return self.kind not in (MeasureKind.MIN, MeasureKind.MAX)
+
     def __str__(self) -> str:
         return self.kind.value if self.argument is None else f"{self.kind.value}({self.argument.text})"
 
 
 ROWS = Measure(MeasureKind.ROWS)
+
+SubtractableMeasures = NewType("SubtractableMeasures", tuple[Measure, ...])
+"""Measures that `subtractable` has looked at: what a synopsis that takes differences can keep."""
+
+
+def subtractable(measures: tuple[Measure, ...]) -> SubtractableMeasures:
+    """The same measures, if all of them can be subtracted."""
+    for measure in measures:
+        if not measure.is_subtractable:
+            raise AlgebraError(
+                f"{measure} cannot be subtracted",
+                expected="counts and sums",
+                got=str(measure),
+                hint="keep it in base intervals (B-INT) or landmark intervals (L-INT)",
+            )
+    return SubtractableMeasures(measures)
+
+
+class Kept(enum.Enum):
+    """What a synopsis holds per pane and group for an aggregate."""
+
+    MEASURES = "measures"
+    VALUES = "values"
+    SKETCH = "sketch"
+
+
+class Category(enum.Enum):
+    DISTRIBUTIVE = "distributive"
+    ALGEBRAIC = "algebraic"
+    HOLISTIC = "holistic"
+
+
+@dataclass(frozen=True, slots=True)
+class Algebra:
+    """How an aggregate over a window follows from the parts of the window."""
+
+    category: Category
+    kept: Kept
+    is_subtractable: bool
+
+    def __str__(self) -> str:
+        return f"{self.category.value}, {'' if self.is_subtractable else 'not '}subtractable"
+
+
+_F = AggregateFunction
+_D, _A, _H = Category.DISTRIBUTIVE, Category.ALGEBRAIC, Category.HOLISTIC
+_ALGEBRAS = {
+    **dict.fromkeys((_F.COUNT, _F.SUM), Algebra(_D, Kept.MEASURES, True)),
+    _F.AVG: Algebra(_A, Kept.MEASURES, True),
+    **dict.fromkeys((_F.MIN, _F.MAX), Algebra(_D, Kept.MEASURES, False)),
+    **dict.fromkeys((_F.VAR, _F.VAR_POP, _F.STDDEV, _F.STDDEV_POP), Algebra(_A, Kept.VALUES, True)),
+    **dict.fromkeys((_F.QUANTILE, _F.TOP, _F.FREQUENT), Algebra(_H, Kept.VALUES, False)),
+    **dict.fromkeys(
+        (_F.APPROX_COUNT_DISTINCT, _F.APPROX_QUANTILE, _F.APPROX_TOP), Algebra(_A, Kept.SKETCH, False)
+    ),
+}
+
+
+def algebra_of(call: AggregateCall) -> Algebra:
+    """The class of an aggregate; each value once makes every aggregate holistic."""
+    return Algebra(_H, Kept.VALUES, False) if call.is_distinct else _ALGEBRAS[call.function]
 
 
 def measures_of(call: AggregateCall) -> tuple[Measure, ...]:

@@ -1,13 +1,15 @@
 """The basic interval synopsis (002 section 2.3.4): measures per pane and group, combined on demand.
 
-Partials arrive in any order and wait in a buffer until the clock has passed their pane. `seal` merges
-them, one row per (pane, group); `move_to` hands sealed panes to the log as the window moves on. A
-`Sliding` keeps the totals of one window length over the log.
+Partials arrive in any order and wait in a buffer until the clock has passed their pane. `seal` merges them,
+one row per (pane, group); `move_to` hands sealed panes to the log as the window moves on. A `Sliding` keeps
+the totals of one window length over the log. Where another method serves the windows better, the synopsis
+is told to `answer_from` it: it is fed with what is in the log and with what comes, and windows are looked
+up in it. That can be changed at any time between two answers.
 
 Needs: measures that can be merged. Time: an update is O(1) a row; moving a window by one pane costs
-O(groups in the panes that enter and leave) for subtractable measures, and for extrema and sums of
-doubles an expected O(1) a group more: a group is recomputed from its chain only when the pane that held
-its extremum leaves. Space: one row per live (pane, group) and one per (window length, group).
+O(groups in the panes that enter and leave) for subtractable measures, and for extrema and sums of doubles
+an expected O(1) a group more: a group is recomputed from its chain only when the pane that held its
+extremum leaves. Space: one row per live (pane, group) and one per (window length, group).
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from sash.state.groups import GroupTable
 from sash.state.layout import Layout
 from sash.state.ordering import Words, is_code, recode
 from sash.state.panelog import PaneLog
+from sash.synopses.pane_store import PaneStore, Totals
+from sash.synopses.rows import PaneRows
 
 Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
@@ -130,6 +134,38 @@ class Sliding:
         self.left, self.right = left, right
 
 
+class Looked:
+    """The totals of a window of one length, looked up. It stands where a `Sliding` would."""
+
+    def __init__(self, synopsis: BasicIntervalSynopsis, range_: int, store: PaneStore) -> None:
+        self._synopsis = synopsis
+        self._store = store
+        self.range = range_
+        self.left = synopsis.log.base
+        self.right = synopsis.log.base
+        self.ints, self.floats = synopsis.layout.empty(0)
+
+    def reserve(self, slots: int) -> None:
+        """Nothing is kept between answers."""
+
+    @property
+    def nbytes(self) -> int:
+        return self.ints.nbytes + self.floats.nbytes
+
+    def renumber(self, slots: Int64Array) -> None:
+        """Groups have other slots: what was looked up is of no use any more."""
+        self.ints, self.floats = self._synopsis.layout.empty(0)
+
+    def advance(self, boundary: int) -> None:
+        """Make the window that of `boundary`, which is on an edge and not before the last one."""
+        log, panes = self._synopsis.log, self._synopsis.spec.panes
+        oldest, newest = panes.number_at(boundary - self.range), panes.number_at(boundary)
+        self.left, self.right = log.position_after(oldest), log.position_after(newest)
+        self._store.reserve(self._synopsis.groups.size)
+        totals = self._store.lookup(oldest, newest)
+        self.ints, self.floats = totals.ints, totals.floats
+
+
 class BasicIntervalSynopsis:
     def __init__(self, spec: SynopsisSpec) -> None:
         self.spec = spec
@@ -138,17 +174,55 @@ class BasicIntervalSynopsis:
         self.words: dict[int, Words] = {}
         self.groups = GroupTable([ARROW_TYPES[key.type] for key in self.spec.keys])
         self.log = PaneLog(self.layout)
-        self.windows: dict[int, Sliding] = {}
+        self.windows: dict[int, Sliding | Looked] = {}
+        self._store: PaneStore | None = None
+        self._moved: int | None = None
         self.dependents: list[Dependent] = []
-        self._open: list[_Rows] = []
-        self._sealed = _Rows.none(self.layout)
+        self._open: list[PaneRows] = []
+        self._sealed = PaneRows.none(self.layout)
 
-    def window(self, range_: int) -> Sliding:
+    def window(self, range_: int) -> Sliding | Looked:
         """The window of that length, made on first use."""
         if range_ not in self.windows:
-            self.windows[range_] = Sliding(self, range_)
+            store = self._store
+            self.windows[range_] = Sliding(self, range_) if store is None else Looked(self, range_, store)
             self.windows[range_].reserve(len(self.log.heads))
         return self.windows[range_]
+
+    def answer_from(self, store: PaneStore | None) -> None:
+        """Look windows up in `store`, which is empty and has the synopsis's measures; None: let them slide.
+
+        What it is to look up must be in the log: a window is covered as far back as the log goes.
+        """
+        self._store = store
+        if store is not None and self._moved is not None:
+            store.reserve(self.groups.size)
+            store.update(self._logged(), self._moved)
+        # Windows are made anew when they are next asked for, from what the log or the store has then.
+        self.windows = {}
+
+    def _logged(self) -> PaneRows:
+        log = self.log
+        size = log.end - log.base
+        return PaneRows(log.slots[:size], log.panes[:size], log.ints[:size], log.floats[:size])
+
+    def lookup(self, left: int, right: int) -> Totals:
+        """The measures of the panes in (left, right] for all groups, merged row by row from the log."""
+        log = self.log
+        totals = Totals(*self.layout.empty(self.groups.size))
+        kernels.enter(
+            log.slots,
+            log.panes,
+            log.ints,
+            log.floats,
+            log.position_after(left) - log.base,
+            log.position_after(right) - log.base,
+            self.ops,
+            totals.ints,
+            totals.floats,
+            np.zeros_like(totals.ints),
+        )
+        return totals
 
     def absorb(self, partial: Partial) -> None:
         """Take in what a chunk adds. Its panes are open: after the last sealed one."""
@@ -160,7 +234,7 @@ class BasicIntervalSynopsis:
             if self.spec.keys
             else np.zeros(len(partial.panes), dtype=np.int64)
         )
-        self._open.append(_Rows(slots, partial.panes, ints, partial.floats))
+        self._open.append(PaneRows(slots, partial.panes, ints, partial.floats))
 
     def _learn(self, column: int, vocabulary: pa.Array) -> Int64Array:
         words = self.words.setdefault(column, Words())
@@ -176,17 +250,19 @@ class BasicIntervalSynopsis:
         yield self._sealed.ints
         yield self.log.ints[: self.log.end - self.log.base]
         yield from (window.ints for window in self.windows.values())
+        if self._store is not None:
+            yield from self._store.matrices()
         yield from (dependent.totals() for dependent in self.dependents)
 
     def seal(self, through: int) -> None:
         """The clock has passed `through`: panes that end by then can receive nothing more."""
         pane = self.spec.panes.last_closed(through)
         if self._open:
-            rows = _Rows.concatenated(self._open)
+            rows = PaneRows.concatenated(self._open)
             closed = rows.panes <= pane
             if closed.any():
                 merged = rows.where(closed).merged(self.ops)
-                self._sealed = _Rows.concatenated([self._sealed, merged])
+                self._sealed = PaneRows.concatenated([self._sealed, merged])
                 rows = rows.where(~closed)
             self._open = [rows] if len(rows.panes) else []
 
@@ -201,9 +277,12 @@ class BasicIntervalSynopsis:
         self.log.reserve_slots(self.groups.size)
         for window in self.windows.values():
             window.reserve(len(self.log.heads))
+        head, self._sealed = self._sealed.split(count)
         if count:
-            head, self._sealed = self._sealed.split(count)
             self.log.append(head.slots, head.panes, head.ints, head.floats)
+        if self._store is not None:
+            self._store.update(head, pane)
+        self._moved = pane
 
     def trim(self, position: int) -> None:
         """Forget what lies before `position` of the log, and groups that are in no pane and no answer."""
@@ -220,6 +299,8 @@ class BasicIntervalSynopsis:
         used[self.log.slots_between(self.log.base, self.log.end)] = True
         for dependent in self.dependents:
             used[np.flatnonzero(dependent.totals()[:, 0])] = True
+        if self._store is not None:
+            used[np.flatnonzero(self._store.has_rows())] = True
         slots = np.flatnonzero(used)
         if 2 * len(slots) < self.groups.size:
             self._compact(slots)
@@ -245,6 +326,8 @@ class BasicIntervalSynopsis:
             rows.slots = place[rows.slots]
         self._sealed.slots = place[self._sealed.slots]
         self.log.renumber(place, len(slots))
+        if self._store is not None:
+            self._store.renumber(slots)
         for window in self.windows.values():
             window.renumber(slots)
         for dependent in self.dependents:
@@ -261,49 +344,5 @@ class BasicIntervalSynopsis:
         totals = sum(dependent.totals().nbytes for dependent in self.dependents)
         waiting = sum(rows.nbytes for rows in (self._sealed, *self._open))
         windows = sum(window.nbytes for window in self.windows.values())
-        return self.log.nbytes + self.groups.nbytes + words + totals + waiting + windows
-
-
-class _Rows:
-    """Measures per (pane, slot), as parallel arrays."""
-
-    __slots__ = ("floats", "ints", "panes", "slots")
-
-    def __init__(self, slots: Int64Array, panes: Int64Array, ints: Int64Array, floats: Float64Array) -> None:
-        self.slots, self.panes, self.ints, self.floats = slots, panes, ints, floats
-
-    @property
-    def nbytes(self) -> int:
-        return self.slots.nbytes + self.panes.nbytes + self.ints.nbytes + self.floats.nbytes
-
-    @staticmethod
-    def none(layout: Layout) -> _Rows:
-        empty = np.zeros(0, dtype=np.int64)
-        return _Rows(empty, empty, *layout.empty(0))
-
-    @staticmethod
-    def concatenated(parts: list[_Rows]) -> _Rows:
-        if len(parts) == 1:
-            return parts[0]
-        return _Rows(
-            np.concatenate([part.slots for part in parts]),
-            np.concatenate([part.panes for part in parts]),
-            np.concatenate([part.ints for part in parts]),
-            np.concatenate([part.floats for part in parts]),
-        )
-
-    def where(self, mask: BoolArray) -> _Rows:
-        return _Rows(self.slots[mask], self.panes[mask], self.ints[mask], self.floats[mask])
-
-    def split(self, count: int) -> tuple[_Rows, _Rows]:
-        return (
-            _Rows(self.slots[:count], self.panes[:count], self.ints[:count], self.floats[:count]),
-            _Rows(self.slots[count:], self.panes[count:], self.ints[count:], self.floats[count:]),
-        )
-
-    def merged(self, ops: Int64Array) -> _Rows:
-        """One row per (pane, slot), in that order; equal ones merged in order of arrival."""
-        order = np.lexsort((self.slots, self.panes))
-        rows = _Rows(self.slots[order], self.panes[order], self.ints[order], self.floats[order])
-        count = kernels.merge_runs(rows.slots, rows.panes, rows.ints, rows.floats, ops)
-        return rows.split(count)[0]
+        store = 0 if self._store is None else self._store.nbytes
+        return self.log.nbytes + self.groups.nbytes + words + totals + waiting + windows + store

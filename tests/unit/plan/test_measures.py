@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from sash.errors import AlgebraError
 from sash.lang.bound import AggregateCall, AggregateFunction, Scalar
 from sash.lang.types import Type
-from sash.plan.measures import ROWS, measures_of
+from sash.plan.measures import ROWS, Kept, algebra_of, measures_of, subtractable
 
 
 def column(type_: Type) -> Scalar:
@@ -39,3 +40,27 @@ def test_an_aggregate_of_a_column_keeps_rows_nulls_and_its_own_measure(function,
 
 def test_sum_and_avg_of_one_column_keep_the_same_measures():
     assert measures_of(call(AggregateFunction.SUM)) == measures_of(call(AggregateFunction.AVG))
+
+
+def test_every_aggregate_declares_its_algebra():
+    declared = {function: algebra_of(call(function)) for function in AggregateFunction}
+    assert {f.value for f, algebra in declared.items() if algebra.is_subtractable} == {
+        *("COUNT", "SUM", "AVG", "VAR", "VAR_POP", "STDDEV", "STDDEV_POP")
+    }
+    assert str(declared[AggregateFunction.MAX]) == "distributive, not subtractable"
+    assert str(declared[AggregateFunction.QUANTILE]) == "holistic, not subtractable"
+    for function, algebra in declared.items():
+        assert (algebra.kept is Kept.SKETCH) == function.value.startswith("APPROX_")
+
+
+def test_each_value_once_makes_an_aggregate_holistic():
+    distinct = AggregateCall(AggregateFunction.SUM, column(Type.BIGINT), Type.BIGINT, True)
+    assert algebra_of(distinct).kept is Kept.VALUES
+
+
+def test_only_counts_and_sums_can_be_subtracted():
+    measures = measures_of(call(AggregateFunction.SUM, Type.DOUBLE))
+    assert subtractable(measures) == measures
+    for function in (AggregateFunction.MIN, AggregateFunction.MAX):
+        with pytest.raises(AlgebraError, match="cannot be subtracted"):
+            subtractable(measures_of(call(function)))

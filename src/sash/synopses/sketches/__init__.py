@@ -1,0 +1,1 @@
+"""Approximate aggregates by Apache DataSketches: a sketch per pane and group, merged and estimated."""
