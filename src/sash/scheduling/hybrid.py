@@ -15,9 +15,9 @@ from sash.scheduling.policy import Block, Policy, Semantics, Standing, by_period
 
 _TRY_ALL = 6
 _GREEDY_STEPS = 2_520
-# Among very many sub-groups, only those with near periods are tried.
+# With very many sub-groups, less of the schedule is looked at.
 _MANY = 24
-_NEAR = 4
+_MANY_STEPS = 840
 
 Merge = tuple[int, ...]
 
@@ -30,7 +30,7 @@ def divide(queries: Sequence[Standing], semantics: Semantics) -> list[Block]:
     if len(blocks) <= _TRY_ALL:
         best = min(_partitions(len(blocks)), key=lambda way: (round(costs.rate(way, MOST_STEPS), 9), -len(way)))
     else:
-        best = _greedy(costs, len(blocks))
+        best = costs.merge_greedily(_MANY_STEPS if len(blocks) > _MANY else _GREEDY_STEPS)
     return [_merged(blocks, rows) for rows in sorted(best, key=lambda rows: rows[0])]
 
 
@@ -49,25 +49,6 @@ def _partitions(count: int) -> Iterator[list[Merge]]:
         yield [*way, (last,)]
         for position, rows in enumerate(way):
             yield [*way[:position], (*rows, last), *way[position + 1 :]]
-
-
-def _greedy(costs: Costs, count: int) -> list[Merge]:
-    way: list[Merge] = [(row,) for row in range(count)]
-    rate = costs.rate(way, _GREEDY_STEPS)
-    while len(way) > 1:
-        near = _NEAR if len(way) > _MANY else len(way)
-        tries = [
-            [*way[:i], (*way[i], *way[j]), *way[i + 1 : j], *way[j + 1 :]]
-            for i in range(len(way))
-            for j in range(i + 1, min(len(way), i + 1 + near))
-        ]
-        rates = [costs.rate(each, _GREEDY_STEPS) for each in tries]
-        best = min(range(len(tries)), key=rates.__getitem__)
-        if rates[best] >= rate:
-            break
-        way, rate = tries[best], rates[best]
-    everything = tuple(range(count))
-    return [everything] if costs.rate([everything], _GREEDY_STEPS) < rate else way
 
 
 HYBRID = Policy("hybrid", divide, same_deadline)
