@@ -27,7 +27,7 @@ INT64_MIN = np.iinfo(np.int64).min
 
 
 @kernel
-def _merge_ints(target: Ints, source: Ints, ops: Ints) -> None:
+def merge_ints(target: Ints, source: Ints, ops: Ints) -> None:
     """target ⊕= source for one row of integer measures."""
     c = 0
     while c < ops.shape[0]:
@@ -47,7 +47,7 @@ def _merge_ints(target: Ints, source: Ints, ops: Ints) -> None:
 
 
 @kernel
-def _merge_floats(target: Floats, source: Floats) -> None:
+def merge_floats(target: Floats, source: Floats) -> None:
     """target += source for pairs of doubles (Knuth's two-sum, then renormalised)."""
     for c in range(0, target.shape[0], 2):
         a, b = target[c], source[c]
@@ -72,8 +72,8 @@ def merge_runs(slots: Ints, panes: Ints, ints: Ints, floats: Floats, ops: Ints) 
     last = 0
     for row in range(1, n):
         if slots[row] == slots[last] and panes[row] == panes[last]:
-            _merge_ints(ints[last], ints[row], ops)
-            _merge_floats(floats[last], floats[row])
+            merge_ints(ints[last], ints[row], ops)
+            merge_floats(floats[last], floats[row])
         else:
             last += 1
             slots[last] = slots[row]
@@ -114,8 +114,8 @@ def enter(
                 ops[c] == MAX and value >= total_ints[slot, c]
             ):
                 newest[slot, c] = panes[row]
-        _merge_ints(total_ints[slot], ints[row], ops)
-        _merge_floats(total_floats[slot], floats[row])
+        merge_ints(total_ints[slot], ints[row], ops)
+        merge_floats(total_floats[slot], floats[row])
 
 
 @kernel
@@ -188,7 +188,7 @@ def rescan(
                 ):
                     total_ints[slot, c] = value
                     newest[slot, c] = panes[row]
-            _merge_floats(total_floats[slot], floats[row])
+            merge_floats(total_floats[slot], floats[row])
             row = previous[row] - base
 
 
@@ -224,7 +224,7 @@ def sum_doubles(entries: Ints, values: Floats, totals: Floats) -> None:
     pair = np.zeros(2)
     for row in range(entries.shape[0]):
         pair[0] = values[row]
-        _merge_floats(totals[entries[row]], pair)
+        merge_floats(totals[entries[row]], pair)
 
 
 @kernel
