@@ -12,7 +12,9 @@ from sash.experiments import (
     join_order,
     operator_rates,
     planning,
+    query_scheduling,
     scan_limit,
+    scheduling_decisions,
     spark_operators,
     upa_query_1,
     upa_query_2,
@@ -47,6 +49,8 @@ _EXPERIMENTS = tuple(
         upa_query_4,
         join_order,
         join_algorithms,
+        query_scheduling,
+        scheduling_decisions,
     )
 )
 

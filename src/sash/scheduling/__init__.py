@@ -4,6 +4,7 @@ from sash.scheduling.aggressive import AGGRESSIVE
 from sash.scheduling.conservative import CONSERVATIVE
 from sash.scheduling.cost_model import cost_rate
 from sash.scheduling.edf import EDF
+from sash.scheduling.from_sharing import standings_of
 from sash.scheduling.hybrid import HYBRID
 from sash.scheduling.late import with_late_sharing
 from sash.scheduling.late_pending import with_late_pending_sharing
@@ -42,6 +43,7 @@ __all__ = [
     "Semantics",
     "Standing",
     "cost_rate",
+    "standings_of",
     "with_late_pending_sharing",
     "with_late_sharing",
 ]

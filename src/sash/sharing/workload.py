@@ -119,6 +119,13 @@ class Workload:
         changes = {"panes": panes, "measures": (*synopsis.measures, *missing), "longest": longest}
         return replace(synopsis, spread=spread, held_from=held, **changes)  # type: ignore[arg-type]
 
+    def may_adapt(self, synopsis: SharedSynopsis, request: Request) -> bool:
+        """Whether `adapted` could give something for all measures; it is quickly told, and only «no» is final."""
+        if self.now is None:
+            return True
+        has_all = set(request.measures) <= set(synopsis.measures)
+        return has_all and request.spread <= synopsis.spread and fits(synopsis.panes, request)
+
     def _common_panes(self, synopsis: SharedSynopsis, request: Request) -> Panes | None:
         """Panes that the readers so far and the new one can use."""
         sharers = [self.requests[name] for name in self.readers(synopsis.name)] + [request]

@@ -43,18 +43,17 @@ class Term:
         return Term(tuple(sorted(sets.items(), key=lambda condition: condition[0])))
 
     def is_disjoint_from(self, other: Term) -> bool:
-        sets = dict(self.conditions)
-        return any(
-            (sets[expression] & values).is_empty
-            for expression, values in other.conditions
-            if expression in sets
-        )
+        for expression, values in self.conditions:
+            for known, others in other.conditions:
+                if known == expression and values.is_disjoint_from(others):
+                    return True
+        return False
 
     def implies(self, other: Term) -> bool:
         """Whether each of the other's conditions follows from one of these."""
         sets = dict(self.conditions)
         return all(
-            (sets.get(expression, EVERYTHING) - values).is_empty for expression, values in other.conditions
+            sets.get(expression, EVERYTHING).is_within(values) for expression, values in other.conditions
         )
 
     def without(self, other: Term) -> list[Term]:
@@ -113,6 +112,8 @@ class Predicate:
         """Whether every row of it is one of the other: the other's synopsis is a supercover of it."""
         if self is other or all(any(term.implies(own) for own in other.terms) for term in self.terms):
             return True
+        if len(other.terms) < 2:
+            return False
         try:
             return (self - other).is_empty
         except TooManyTerms:

@@ -38,6 +38,32 @@ class ValueSet:
     def is_everything(self) -> bool:
         return self.null and self.cuts == (BOTTOM, TOP)
 
+    def is_disjoint_from(self, other: ValueSet) -> bool:
+        if self.null and other.null:
+            return False
+        a, b = self.cuts, other.cuts
+        i = j = 0
+        while i < len(a) and j < len(b):
+            if a[i + 1] <= b[j]:
+                i += 2
+            elif b[j + 1] <= a[i]:
+                j += 2
+            else:
+                return False
+        return True
+
+    def is_within(self, other: ValueSet) -> bool:
+        if self.null and not other.null:
+            return False
+        b = other.cuts
+        j = 0
+        for i in range(0, len(self.cuts), 2):
+            while j < len(b) and b[j + 1] < self.cuts[i + 1]:
+                j += 2
+            if j == len(b) or b[j] > self.cuts[i]:
+                return False
+        return True
+
     def __and__(self, other: ValueSet) -> ValueSet:
         return ValueSet(_merged(self.cuts, other.cuts, _both), self.null and other.null)
 

@@ -14,17 +14,31 @@ from sash.sharing.workload import Offer, Part, Reading, Workload
 
 
 def find(request: Request, workload: Workload) -> Offer | None:
+    candidates = {
+        synopsis.name: synopsis.predicate
+        for synopsis in workload.related(request)
+        if workload.may_adapt(synopsis, request)
+    }
     relevant: dict[str, SharedSynopsis] = {}
-    for synopsis in workload.related(request):
-        adapted = workload.adapted(synopsis, request, request.measures)
-        if adapted is not None:
-            relevant[synopsis.name] = adapted
-    if not relevant:
-        return None
-    predicates = {name: synopsis.predicate for name, synopsis in relevant.items()}
-    cover = find_cover(request.predicate, predicates, request.algebra)
-    if cover is None:
-        return None
+    while candidates:
+        cover = find_cover(request.predicate, candidates, request.algebra)
+        if cover is None:
+            return None
+        # To cut a synopsis as the query needs it takes a while, so it is only tried for those of a cover.
+        for name in (*cover.plus, *cover.minus):
+            adapted = workload.adapted(workload.synopses[name], request, request.measures)
+            if adapted is None:
+                del candidates[name]
+            else:
+                relevant[name] = adapted
+        if all(name in candidates for name in (*cover.plus, *cover.minus)):
+            return _offer(request, workload, cover, relevant)
+    return None
+
+
+def _offer(
+    request: Request, workload: Workload, cover: Cover, relevant: dict[str, SharedSynopsis]
+) -> Offer:
     plus = (Part(name, request.measures) for name in cover.plus)
     minus = (Part(name, request.measures, -1) for name in cover.minus)
     reading = Reading(request.name, SS4.name, (*plus, *minus), _text(cover, relevant, request.algebra))
