@@ -1,9 +1,9 @@
 """query-scheduling: who is executed when, and with whom (002, section 8.5, figures 8.7 to 8.10).
 
-A simulation. Time, updates and the load are simulated; decisions are made by `sash.scheduling` itself. What an
-execution costs is a model whose coefficients are measured here first: nanoseconds to merge one counter of an
-interval into a total, and to post-process one counter of a total (its share of a top-k list). An execution
-merges the counters of the youngest intervals once for all queries that are executed together, and
+A simulation. Time, updates and the load are simulated; decisions are made by `sash.scheduling` itself. What
+an execution costs is a model whose coefficients are measured here first: nanoseconds to merge one counter of
+an interval into a total, and to post-process one counter of a total (its share of a top-k list). An
+execution merges the counters of the youngest intervals once for all queries that are executed together, and
 post-processes for each query on its own. An update merges one interval for each synopsis. All is simulated
 twice: with both costs, and with scans alone, because nobody can share what a query does on its own.
 
@@ -11,8 +11,8 @@ Eight groups of queries over basic interval synopses of counters, 40 to 240 quer
 updates and periods from one to half of the window; all synopses are updated every second. The high rate has
 twice the tuples and twice as many values in every field. Machines have become faster since: the simulated one
 is slowed down until conservative scheduling of 40 queries at the low rate asks for a little more than it can
-do, because the published latencies are above zero there. That factor is the one free parameter; the claims are
-also looked at with a machine half as fast.
+do, because the published latencies are above zero there. That factor is the one free parameter; the claims
+are also looked at with a machine half as fast.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ TECHNIQUES: dict[str, Policy] = {
 }
 QUERIES = (40, 80, 160, 240)
 LOW, HIGH = 1_500, 3_000
-# Different values of a field at the low rate. Sources and destinations are there twice, as a top-k list and as
-# quantiles: eight groups are published and six are named.
+# Different values of a field at the low rate. Sources and destinations are there twice, as a top-k list and
+# as quantiles: eight groups are published and six are named.
 FIELDS = {
     "source": 1_000,
     "destination": 1_000,
@@ -320,7 +320,9 @@ def _claims(costs: str, speeds: dict[float, Found]) -> list[Claim]:
 
 
 def _worst(seen: dict[str, dict[float, Found]], costs: str) -> Claim:
-    cases = [(found[1.0], rate, count) for found in seen.values() for rate in (LOW, HIGH) for count in QUERIES]
+    cases = [
+        (found[1.0], rate, count) for found in seen.values() for rate in (LOW, HIGH) for count in QUERIES
+    ]
     worst = [
         found
         for found, rate, count in cases

@@ -1,8 +1,8 @@
 """scheduling-decisions: how long the scheduler thinks, with 2,000 queries.
 
-Queries of 10 groups, with periods from 1 to 50 updates, under the default policy; ten decisions an update at the
-most, so that it is overloaded and takes late tasks together. Times are of the thread, so other work on the
-machine does not count. Dividing a group into tasks anew after a query came or went is measured apart.
+Queries of 10 groups, with periods from 1 to 50 updates, under the default policy; ten decisions an update at
+the most, so that it is overloaded and takes late tasks together. Times are of the thread, so other work on
+the machine does not count. Dividing a group into tasks anew after a query came or went is measured apart.
 """
 
 from __future__ import annotations

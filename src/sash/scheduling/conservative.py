@@ -1,4 +1,4 @@
-"""Conservative scheduling (002, Algorithm 10): sub-groups of one period; those due at one time go together."""
+"""Conservative scheduling (002, Algorithm 10): sub-groups of one period, together where they coincide."""
 
 from __future__ import annotations
 

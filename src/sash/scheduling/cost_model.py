@@ -1,8 +1,8 @@
 """What a schedule costs per unit of time (002, section 8.4.4).
 
 Blocks are executed at the multiples of their periods, those that coincide together. Together they scan each
-thing once, as far as the farthest (`sharing/work.py`). The scans are counted over the least common multiple of
-the periods, or over its beginning where that is very long.
+thing once, as far as the farthest (`sharing/work.py`). The scans are counted over the least common multiple
+of the periods, or over its beginning where that is very long.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def _rate(periods: Ints, scans: Floats, posts: Floats, is_live: Bools, farthest:
             for step in range(period - 1, steps, period):
                 if cost > farthest[step, thing]:
                     farthest[step, thing] = cost
-    return (total + farthest.sum()) / steps
+    rate: float = (total + farthest.sum()) / steps
+    return rate
 
 
 @kernel

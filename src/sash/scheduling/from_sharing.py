@@ -14,7 +14,8 @@ def standings_of(
 ) -> list[Standing]:
     """One for each query; `posts` is what finishing an answer costs. For `Scheduler.put` and `regroup`.
 
-    A group is named after the first of its queries that came, so that it keeps its name while others come and go.
+    A group is named after the first of its queries that came, so that it keeps its name while others come
+    and go.
     """
     place = {name: i for i, name in enumerate(sharing.workload.requests)}
     found = []

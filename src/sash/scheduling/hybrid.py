@@ -1,9 +1,10 @@
 """Hybrid scheduling (002, section 8.4.4): sub-groups take shorter periods where being executed together pays.
 
-Of all ways to merge the sub-groups of a group, each merged one with its shortest period, it takes the cheapest.
-Up to six sub-groups all ways are tried; beyond, the best merge of two is made as long as one pays, and the
-result compared with one task for all. Where answers are due at the multiples of a period, nothing is merged: an
-execution between two of its boundaries is of no use to a query, and boundaries that coincide are shared anyway.
+Of all ways to merge the sub-groups of a group, each merged one with its shortest period, it takes the
+cheapest. Up to six sub-groups all ways are tried; beyond, the best merge of two is made as long as one pays,
+and the result compared with one task for all. Where answers are due at the multiples of a period, nothing is
+merged: an execution between two of its boundaries is of no use to a query, and boundaries that coincide are
+shared anyway.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def divide(queries: Sequence[Standing], semantics: Semantics) -> list[Block]:
         return blocks
     costs = Costs(blocks)
     if len(blocks) <= _TRY_ALL:
-        best = min(_partitions(len(blocks)), key=lambda way: (round(costs.rate(way, MOST_STEPS), 9), -len(way)))
+        best = min(
+            _partitions(len(blocks)), key=lambda way: (round(costs.rate(way, MOST_STEPS), 9), -len(way))
+        )
     else:
         best = costs.merge_greedily(_MANY_STEPS if len(blocks) > _MANY else _GREEDY_STEPS)
     return [_merged(blocks, rows) for rows in sorted(best, key=lambda rows: rows[0])]

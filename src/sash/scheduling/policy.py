@@ -64,8 +64,9 @@ def same_deadline(until: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`along(d)`: with a task whose time until its deadline is d, and no task has less, those of its group are
-    executed that have at most so much; None: none.
+    """`along(d)` says which tasks of its group go along with the task of the earliest deadline, d from now.
+
+    Those whose deadlines are at most so far from now; None: none.
     """
 
     name: str

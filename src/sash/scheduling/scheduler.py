@@ -1,18 +1,18 @@
 """The scheduler: events in, instructions out (002, section 8.4).
 
-Events: queries come (`put`) and go (`drop`), and synopses have been updated (`updated`, with the instant that they
-show now). `next` gives the queries that are to be executed now, or None until another event. It has no clock, no
-threads and no I/O.
+Events: queries come (`put`) and go (`drop`), and synopses have been updated (`updated`, with the instant
+that they show now). `next` gives the queries that are to be executed now, or None until another event. It
+has no clock, no threads and no I/O.
 
 A task has the deadline «last execution + period». Every decision takes the task with the earliest one, those
 of equal deadlines by priority, and of its group the tasks that the policy lets go along. Under overload
-deadlines pass: the task that is latest is next, its period counts from when it is executed, and so all periods
-get longer and no query is left out. A query's lateness is how much more time than its period has passed between
-two executions.
+deadlines pass: the task that is latest is next, its period counts from when it is executed, and so all
+periods get longer and no query is left out. A query's lateness is how much more time than its period has
+passed between two executions.
 
-Invariant: every query is in one task; every task is in the heap of all tasks and in that of its group, under its
-deadline; entries with other deadlines are stale and skipped.
-Cost: a decision is O(log n) for each task that it takes, and one array operation over their queries.
+Invariant: every query is in one task; every task is in the heap of all tasks and in that of its group, under
+its deadline; entries with other deadlines are stale and skipped. Cost: a decision is O(log n) for each task
+that it takes, and one array operation over their queries.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How a query fares: the period asked for, the one planned, and the last one granted; lateness; when due."""
+    """How a query fares: its period as asked for, as planned and as last granted; lateness; when due."""
 
     period: int
     planned: int
@@ -194,7 +194,9 @@ class Scheduler:
             for block in self.policy.divide(queries, self.semantics):
                 self._add_task(name, group, block)
         if self._stale:
-            self._heap = [entry for entry in self._heap if entry[3].is_alive and entry[3].deadline == entry[0]]
+            self._heap = [
+                entry for entry in self._heap if entry[3].is_alive and entry[3].deadline == entry[0]
+            ]
             heapq.heapify(self._heap)
             self._stale.clear()
 

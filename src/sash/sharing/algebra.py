@@ -34,7 +34,7 @@ def is_subtractable(measure: Measure) -> bool:
 
 
 def algebra_of(measures: tuple[Measure, ...], *, counts_matter: bool) -> Algebra:
-    """The algebra of what keeps `measures`; numbers of rows and NULLs may be only asked whether they are 0."""
+    """The algebra of measures; numbers of rows and NULLs may only be asked whether they are 0."""
     values = [m for m in measures if m.kind not in (MeasureKind.ROWS, MeasureKind.NULLS)]
     if not counts_matter and all(measure.kind in _EXTREMA for measure in values):
         return Algebra.INSENSITIVE

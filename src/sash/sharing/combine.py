@@ -1,8 +1,8 @@
 """Answers put together from the totals of several synopses (002, section 8.3.3, second step).
 
-Totals are measures per group, as a synopsis gives them for one window. Sums and counts are added or taken away,
-extrema are compared; parts that stand beside each other give other measures of the same groups. It works on whole
-columns: one hash pass over the groups of each part, then one compiled pass over its measures.
+Totals are measures per group, as a synopsis gives them for one window. Sums and counts are added or taken
+away, extrema are compared; parts that stand beside each other give other measures of the same groups. It
+works on whole columns: one hash pass over the groups of each part, then one compiled pass over its measures.
 """
 
 from __future__ import annotations

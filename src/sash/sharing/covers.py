@@ -4,13 +4,14 @@ Synopses with predicates p₁ … pₙ answer a query with predicate q
 
 - by maximum or minimum, if p₁ ∪ … ∪ pₙ = q (a cover);
 - by addition, if moreover no two of them overlap (a disjoint cover);
-- by addition and subtraction, if each row of q is counted once more than it is taken away, and every other row as
+- by addition and subtraction, if each row of q is counted once more than it is taken away, and every other
+  row as
   often (a disjoint supercover of q less a disjoint cover of the rest is the case of the thesis).
 
 They are looked for in this order; supercovers of one synopsis before others. A search keeps two sets of rows:
-`lacking`, which are still to be counted, and `excess`, which were counted once too often. It adds synopses until
-nothing lacks, then takes away what is within the excess. It looks for the fewest synopses first and gives up
-after a number of steps: to miss a cover costs a synopsis, not an answer.
+`lacking`, which are still to be counted, and `excess`, which were counted once too often. It adds synopses
+until nothing lacks, then takes away what is within the excess. It looks for the fewest synopses first and
+gives up after a number of steps: to miss a cover costs a synopsis, not an answer.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def _in_order(names: list[str], workload: Workload) -> tuple[str, ...]:
 
 
 def executed_together(periods: Mapping[str, int]) -> float:
-    """How many of the queries an execution has on the average, if those that are due at one time go together."""
+    """How many queries an execution has on the average, if those due at one time go together."""
     if not periods:
         return 0.0
     unit = math.gcd(*periods.values())

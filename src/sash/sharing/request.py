@@ -1,8 +1,8 @@
 """What a query asks of synopses, without how often: the form in which rules compare queries.
 
 `request_of` takes periodic queries over one stream, and aggregates over a join of two windows of streams. The
-source of the latter is the join without the lengths of its windows and without its conditions on rows, in the one
-form that equal joins have (`plan/canonical.py`).
+source of the latter is the join without the lengths of its windows and without its conditions on rows, in
+the one form that equal joins have (`plan/canonical.py`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ _INSENSITIVE = ("MIN", "MAX")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`windows` has one length for a stream, two for a join; `answer` is all that must be equal for one answer
-    to serve two queries, besides `windows`, the source, the condition and the keys.
+    """`windows` has one length for a stream, two for a join.
+
+    `answer` is all that must be equal for one answer to serve two queries, besides `windows`, the source, the
+    condition and the keys.
     """
 
     name: str

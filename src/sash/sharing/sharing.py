@@ -2,8 +2,8 @@
 
 It decides and does nothing: `add` and `drop` give the changes that whoever holds the synopses has to make.
 
-Invariant: every synopsis is read by a query, reaches as far back as its longest reader needs and no farther, and
-has every pane edge and measure that a reader needs (`validate`).
+Invariant: every synopsis is read by a query, reaches as far back as its longest reader needs and no farther,
+and has every pane edge and measure that a reader needs (`validate`).
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ class Sharing:
     def plan(self, queries: Iterable[QueryDefinition | Request]) -> None:
         """Queries that are there before a run begins, whatever their order.
 
-        Those with the fewest terms first, so that disjunctions are put together from them; then the kinds of the
-        synopses are chosen by who reads them together.
+        Those with the fewest terms first, so that disjunctions are put together from them; then the kinds of
+        the synopses are chosen by who reads them together.
         """
         requests = []
         for query in queries:

@@ -37,7 +37,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SharedSynopsis:
-    """`longest` is b·s, how far back it reaches; `spread` is g·s, by how much the two windows of a join may differ.
+    """`longest` is b·s, how far back it reaches; `spread` is g·s, how much two windows of a join may differ.
 
     It knows what came after `held_from`, at most `longest` back; None: from the beginning of the stream.
     """
@@ -92,7 +92,7 @@ def panes_in(panes: Panes, span: int) -> int:
 
 
 def break_even(intervals: int) -> float:
-    """How many queries must read a basic interval synopsis together for it to beat an interval synopsis: b / log b."""
+    """b / log b: from so many queries together on, a basic interval synopsis beats an interval synopsis."""
     return intervals / math.log2(intervals) if intervals > 2 else 1.0
 
 
@@ -101,7 +101,8 @@ def choose_kind(
 ) -> Kind:
     """Running where all can be subtracted; else basic interval if enough queries read it together.
 
-    A basic interval synopsis accesses b intervals for all of its readers, an interval synopsis log b for each.
+    A basic interval synopsis accesses b intervals for all of its readers, an interval synopsis log b for
+    each.
     """
     if all(map(is_subtractable, measures)):
         return Kind.RJ if is_join else Kind.RUNNING

@@ -1,9 +1,9 @@
 """What an execution costs, in combinations of two values (002, section 8.4.4).
 
-A query scans things: the youngest intervals of a basic interval synopsis up to its length, or the few intervals
-that make up one length in the others. Queries that are executed together scan each thing once, as far as the
-farthest of them; what each does afterwards on its own (`post`) is added up. Maintenance of synopses is not
-counted: it is the same under every schedule.
+A query scans things: the youngest intervals of a basic interval synopsis up to its length, or the few
+intervals that make up one length in the others. Queries that are executed together scan each thing once, as
+far as the farthest of them; what each does afterwards on its own (`post`) is added up. Maintenance of
+synopses is not counted: it is the same under every schedule.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ class Part:
 class Reading:
     """How a query is answered: by which rule, from which parts; `text` says it to people.
 
-    Parts are added up row by row, or, if they are `beside` each other, each gives other measures of the same rows.
+    Parts are added up row by row, or, if they are `beside` each other, each gives other measures of the same
+    rows.
     """
 
     query: str
@@ -54,8 +55,8 @@ class Offer:
 class Workload:
     """`now` is the instant up to which the streams have been read; None before a run begins.
 
-    Before a run a synopsis can be given anything. In a run its panes and measures stand, and only what it does
-    not forget makes it longer.
+    Before a run a synopsis can be given anything. In a run its panes and measures stand, and only what it
+    does not forget makes it longer.
     """
 
     requests: dict[str, Request] = field(default_factory=dict)
@@ -120,7 +121,7 @@ class Workload:
         return replace(synopsis, spread=spread, held_from=held, **changes)  # type: ignore[arg-type]
 
     def may_adapt(self, synopsis: SharedSynopsis, request: Request) -> bool:
-        """Whether `adapted` could give something for all measures; it is quickly told, and only «no» is final."""
+        """Whether `adapted` could give something for all measures: a quick answer, of which «no» is final."""
         if self.now is None:
             return True
         has_all = set(request.measures) <= set(synopsis.measures)

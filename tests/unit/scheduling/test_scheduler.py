@@ -58,10 +58,10 @@ class NaiveTask:
 
 
 class Naive:
-    """Algorithms 9, 10 and 11: d(T) is counted down at every update, and all tasks are looked at every time."""
+    """Algorithms 9, 10 and 11: d(T) is counted down at every update, and all tasks are looked at."""
 
     def __init__(self, queries, sub_groups, algorithm):
-        self.tasks = []
+        self.tasks: list[NaiveTask] = []
         for group in sorted({query.group for query in queries}):
             for members, period in sub_groups([query for query in queries if query.group == group]):
                 priority = max(query.priority for query in members)
@@ -115,7 +115,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("policy", "sub_groups", "algorithm"), CASES, ids=[policy.name for policy, _, _ in CASES])
+@pytest.mark.parametrize(
+    ("policy", "sub_groups", "algorithm"), CASES, ids=[policy.name for policy, _, _ in CASES]
+)
 @given(st.integers(0, 2**32))
 def test_decisions_are_those_of_the_pseudo_code(policy, sub_groups, algorithm, seed):
     chance = random.Random(seed)
@@ -155,7 +157,7 @@ def naive_cost(blocks: list[Block]) -> float:
 def all_ways(blocks: list[Block]) -> list[list[Block]]:
     ways = []
     for labels in itertools.product(range(len(blocks)), repeat=len(blocks)):
-        merged = {}
+        merged: dict[int, list[Block]] = {}
         for label, block in zip(labels, blocks, strict=True):
             merged.setdefault(label, []).append(block)
         ways.append(
@@ -185,7 +187,9 @@ def test_hybrid_takes_the_cheapest_way_of_all(seed, semantics):
     ways = all_ways(by_period(queries))
     if semantics is Semantics.BOUNDARIES:
         ways = [w for w in ways if all(q.period % b.period == 0 for b in w for q in b.queries)]
-    assert sorted(query.name for block in blocks for query in block.queries) == sorted(q.name for q in queries)
+    assert sorted(query.name for block in blocks for query in block.queries) == sorted(
+        q.name for q in queries
+    )
     assert cost_rate(blocks) == pytest.approx(naive_cost(blocks))
     assert cost_rate(blocks) == pytest.approx(min(naive_cost(way) for way in ways))
 
@@ -195,7 +199,9 @@ def test_hybrid_of_many_sub_groups_is_not_dearer_than_conservative_or_aggressive
     chance = random.Random(3)
     for count in (8, 20, 40):
         queries = [
-            Standing(f"q{i}", "g", chance.randrange(1, 50), work=Work({"s": float(chance.randrange(20, 100))}))
+            Standing(
+                f"q{i}", "g", chance.randrange(1, 50), work=Work({"s": float(chance.randrange(20, 100))})
+            )
             for i in range(count)
         ]
         found = [policy.divide(queries, semantics) for policy in (HYBRID, CONSERVATIVE, AGGRESSIVE)]
@@ -211,7 +217,7 @@ def test_hybrid_of_many_sub_groups_is_not_dearer_than_conservative_or_aggressive
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=list(POLICIES))
 @given(st.integers(0, 2**32), st.sampled_from(Semantics))
 def test_nobody_starves_while_queries_come_and_go(policy, seed, semantics):
-    """A task that is due waits for no more decisions than there are other tasks, however great the overload."""
+    """A task that is due waits for no more decisions than there are tasks, however great the overload."""
     chance = random.Random(seed)
     scheduler = Scheduler(policy, semantics, now=chance.randrange(5))
     standing: dict[str, Standing] = {}
@@ -220,7 +226,9 @@ def test_nobody_starves_while_queries_come_and_go(policy, seed, semantics):
     now = scheduler.now
     for round_ in range(25):
         if chance.random() < 0.5:
-            query = Standing(f"q{round_}", f"g{chance.randrange(2)}", chance.randrange(1, 7), chance.randrange(2))
+            query = Standing(
+                f"q{round_}", f"g{chance.randrange(2)}", chance.randrange(1, 7), chance.randrange(2)
+            )
             scheduler.put(query)
             standing[query.name] = query
         if standing and chance.random() < 0.1:

@@ -1,13 +1,13 @@
 """The worked example of 002, section 8.4.4: seven queries over one basic interval synopsis, s = 1 minute.
 
-         window  slide                     executions of a sub-group cost
-    Q1     10      2  ┐                     9: ten intervals, nine comparisons
-    Q2      5      2  ├ G1,1
-    Q3      6      2  ┘
-    Q4     15      3  ┐ G1,2               14
-    Q5     12      3  ┘
-    Q6     20      5  ┐ G1,3               29
-    Q7     30      5  ┘
+     window  slide                     executions of a sub-group cost
+Q1     10      2  ┐                     9: ten intervals, nine comparisons
+Q2      5      2  ├ G1,1
+Q3      6      2  ┘
+Q4     15      3  ┐ G1,2               14
+Q5     12      3  ┘
+Q6     20      5  ┐ G1,3               29
+Q7     30      5  ┘
 """
 
 from __future__ import annotations
@@ -29,7 +29,15 @@ from sash.scheduling import (
 from sash.scheduling.policy import by_period
 from sash.sharing import Work, joint_cost
 
-WINDOWS = {"Q1": (10, 2), "Q2": (5, 2), "Q3": (6, 2), "Q4": (15, 3), "Q5": (12, 3), "Q6": (20, 5), "Q7": (30, 5)}
+WINDOWS = {
+    "Q1": (10, 2),
+    "Q2": (5, 2),
+    "Q3": (6, 2),
+    "Q4": (15, 3),
+    "Q5": (12, 3),
+    "Q6": (20, 5),
+    "Q7": (30, 5),
+}
 QUERIES = [Standing(q, "G1", slide, work=Work({"s": window - 1})) for q, (window, slide) in WINDOWS.items()]
 TWO, THREE, FIVE = by_period(QUERIES)
 
@@ -60,8 +68,8 @@ def test_costs_per_minute_are_as_printed(blocks, printed):
 
 
 def test_conservative_scheduling_costs_11_93_where_11_63_is_printed():
-    """Counted over 30 minutes: G1,3 at six of them costs 6 · 29; G1,2 at eight others 8 · 14; G1,1 at eight that
-    are left 8 · 9. That is 358 in 30 minutes, 11.93 a minute; the text has 11.63. The choice is the same.
+    """Counted over 30 minutes: G1,3 at six of them costs 6 · 29, G1,2 at eight others 8 · 14, G1,1 at eight
+    more 8 · 9. That is 358 in 30 minutes, 11.93 a minute; the text has 11.63. The choice is the same.
     """
     dearest = [max((c for n, c in ((2, 9), (3, 14), (5, 29)) if t % n == 0), default=0) for t in range(1, 31)]
     assert [dearest.count(cost) for cost in (29, 14, 9)] == [6, 8, 8]
@@ -79,7 +87,7 @@ def test_hybrid_merges_the_first_two_sub_groups():
 
 
 def test_where_answers_are_due_at_multiples_of_their_periods_nothing_is_merged():
-    """Three minutes made two would miss every second answer; four made two would only be executed for nothing."""
+    """Three minutes made two would miss every second answer; four made two would be executed in vain."""
     four = Standing("Q8", "G1", 4, work=Work({"s": 9}))
     blocks = HYBRID.divide([*QUERIES, four], Semantics.BOUNDARIES)
     assert [block.period for block in blocks] == [2, 3, 4, 5]

@@ -1,4 +1,4 @@
-"""Queries and conditions over one small stream, its rows in all combinations of telling values, and what DuckDB says."""
+"""Conditions over one small stream, its rows in all combinations of telling values, and what DuckDB says."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from sash.lang.bound import QueryDefinition, Scalar
 from sash.operators.evaluate import evaluate_mask
 
 STREAM = (
-    "CREATE STREAM s (t BIGINT, n BIGINT, m BIGINT, x DOUBLE, k STRING, b BOOLEAN, at TIMESTAMP) TIMESTAMP BY t "
-    "FROM 'csv:s.csv' WITH (unit = 'us');\n"
+    "CREATE STREAM s (t BIGINT, n BIGINT, m BIGINT, x DOUBLE, k STRING, b BOOLEAN, at TIMESTAMP) "
+    "TIMESTAMP BY t FROM 'csv:s.csv' WITH (unit = 'us');\n"
 )
 MOMENT = datetime(2026, 1, 31, 12)
 VALUES = {

@@ -28,8 +28,6 @@ _SIMPLE = st.sampled_from(
         "k = 'a' AND n = 1",
         "n < 2",
         "n >= 2",
-    ]
-    + [
         "n < 0",
         "n BETWEEN 0 AND 1",
         "n IS NULL",
@@ -39,8 +37,11 @@ _SIMPLE = st.sampled_from(
         "k IS NULL",
         "b",
         "NOT b",
+        "b IS NULL",
+        "n <> 1",
+        "k = 'a' AND n <> 1",
+        "k = 'a' AND n IS NULL",
     ]
-    + ["b IS NULL", "n <> 1", "k = 'a' AND n <> 1", "k = 'a' AND n IS NULL"]
 )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.sharing.kit import conditions, selected, where
+from tests.unit.sharing.kit import conditions, rows, selected, where
 
 from sash.sharing.predicates import ALL_ROWS, NO_ROWS, Predicate, predicate_of
 from sash.sharing.predicates.predicate import MAX_TERMS
@@ -47,8 +47,15 @@ _PLAIN = st.recursive(
             "m < 2",
             "m IS NOT NULL",
             "b",
+            "b IS NULL",
+            "k = 'a'",
+            "k < 'b'",
+            "k > 'a'",
+            "x > 0.0",
+            "x <= 1.5",
+            "x IS NULL",
+            "1 = 1",
         ]
-        + ["b IS NULL", "k = 'a'", "k < 'b'", "k > 'a'", "x > 0.0", "x <= 1.5", "x IS NULL", "1 = 1"]
     ),
     lambda inner: st.one_of(
         st.builds("({} AND {})".format, inner, inner),
@@ -64,15 +71,13 @@ _PLAIN = st.recursive(
 def test_sets_of_rows_are_those_of_the_operations(one, other):
     a, b = of(one), of(other)
     in_a, in_b = selected(one), selected(other)
-    for made, rows in ((a & b, in_a & in_b), (a | b, in_a | in_b), (a - b, in_a & ~in_b)):
-        again = sum((_rows_of(term.conditions) for term in made.terms), np.zeros(len(rows), bool))
-        assert (again == rows).all()
+    for made, wanted in ((a & b, in_a & in_b), (a | b, in_a | in_b), (a - b, in_a & ~in_b)):
+        again = sum((_rows_of(term.conditions) for term in made.terms), np.zeros(len(wanted), bool))
+        assert (again == wanted).all()
 
 
 def _rows_of(conditions_of_term):
     """The rows of a term, from the values of its columns one by one."""
-    from tests.unit.sharing.kit import rows
-
     inside = np.ones(rows().num_rows, dtype=bool)
     for expression, values in conditions_of_term:
         column = rows().column(expression.strip('"')).to_pylist()
@@ -90,9 +95,7 @@ def _holds(values, value):
         return values.null
     if isinstance(value, bool):
         value = int(value)
-    point = (0, value, 0.5)
-    if value != value:
-        point = (0.5,)
+    point: tuple[object, ...] = (0.5,) if value != value else (0, value, 0.5)
     below = sum(cut <= point for cut in values.cuts)
     return below % 2 == 1
 

@@ -1,4 +1,4 @@
-"""Who reads what: the examples of the thesis, random workloads that come and go, and answers against DuckDB."""
+"""Who reads what: the examples of the thesis, random workloads that come and go, answers against DuckDB."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from tests.unit.sharing.kit import STREAM, query
 
 from sash.errors import DuplicateName, UnknownName
 from sash.lang import bind_program
+from sash.lang.bound import QueryDefinition
 from sash.operators.preaggregate import preaggregate
 from sash.plan.periodic import select_of
-from sash.sharing import ChangeKind, Kind, Sharing, request_of
+from sash.sharing import Change, ChangeKind, Kind, Sharing, request_of
 from sash.sharing.combine import Totals, combine
 from sash.state.layout import Layout
 from sash.synopses.basic_interval import BasicIntervalSynopsis
@@ -333,7 +334,9 @@ class Held:
         where = "" if select.where is None else f"AND ({select.where.sql})"
         grouped = " GROUP BY k" if select.keys else ""
         sql = f"{text} FROM rows WHERE t > {low} AND t <= {boundary} {where}{grouped}"
-        found = duckdb.from_arrow(rows).query("rows", sql.replace("AVG(n)", "AVG(n::DOUBLE)")).fetchall()
+        answer = duckdb.from_arrow(rows).query("rows", sql.replace("AVG(n)", "AVG(n::DOUBLE)"))
+        assert answer is not None
+        found = answer.fetchall()
         return sorted((tuple(_plain(value) for value in row) for row in found), key=repr)
 
 
@@ -341,17 +344,25 @@ def _plain(value):
     return float(value) if isinstance(value, float) else int(value) if isinstance(value, int) else value
 
 
+# What the last has, the first two have together.
+_APART = ["SUM(n) AS a", "MIN(n) AS a", "SUM(n) AS a, MIN(n) AS b"]
+
+
 def workload(chance):
     """Queries over a stream that have conditions, aggregates and slides in common."""
     wheres = chance.choice(_WHERES)
-    selects = chance.sample(_SELECTS, chance.choice([1, 1, 2]))
+    selects = chance.choice([*([[each] for each in _SELECTS]), _APART, _APART, _APART])
     grouped = chance.random() < 0.5
     slides = chance.choice([(2,), (2,), (2,), (1, 2), (2, 3, 4)])
     queries = []
     for number in range(chance.randrange(4, 10)):
         select = chance.choice(selects)
         text = f"k, {select}" if grouped else select
-        length, slide, where = chance.randrange(1, 8) * slides[0], chance.choice(slides), chance.choice(wheres)
+        length, slide, where = (
+            chance.randrange(1, 8) * slides[0],
+            chance.choice(slides),
+            chance.choice(wheres),
+        )
         queries.append(q(f"q{number}", text, length, slide, where, " GROUP BY k" if grouped else ""))
     return queries
 
@@ -365,7 +376,7 @@ def test_shared_answers_are_those_of_separate_queries_while_queries_come_and_go(
     sharing = Sharing()
     held = Held(sharing)
     waiting = list(queries)
-    standing = {}
+    standing: dict[str, tuple[QueryDefinition, int | None]] = {}
     if not is_live:
         sharing.plan(waiting)
         held.apply([_created(synopsis) for synopsis in sharing.workload.synopses.values()])
@@ -394,8 +405,6 @@ def test_shared_answers_are_those_of_separate_queries_while_queries_come_and_go(
 
 
 def _created(synopsis):
-    from sash.sharing import Change
-
     return Change(ChangeKind.CREATED, synopsis)
 
 

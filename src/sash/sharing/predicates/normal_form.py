@@ -1,10 +1,10 @@
 """A WHERE brought to disjunctive normal form, in SQL's logic of TRUE, FALSE and NULL.
 
-Every condition becomes two unions of terms: the rows for which it is TRUE and those for which it is FALSE; NOT
-exchanges them, AND and OR combine them, and rows in neither have NULL. An atom compares an expression with
-constants (`x < 5`, IN, BETWEEN, IS NULL, a boolean column). A condition of any other kind (a comparison of two
-columns, LIKE, …) is taken as a boolean expression of its own, of which only TRUE, FALSE and NULL are known: it
-matches where another query has the very same one.
+Every condition becomes two unions of terms: the rows for which it is TRUE and those for which it is FALSE;
+NOT exchanges them, AND and OR combine them, and rows in neither have NULL. An atom compares an expression
+with constants (`x < 5`, IN, BETWEEN, IS NULL, a boolean column). A condition of any other kind (a comparison
+of two columns, LIKE, …) is taken as a boolean expression of its own, of which only TRUE, FALSE and NULL are
+known: it matches where another query has the very same one.
 """
 
 from __future__ import annotations

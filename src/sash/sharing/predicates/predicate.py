@@ -1,10 +1,11 @@
 """Predicates in disjunctive normal form, with the set operations that decide covers (002, section 8.3.3).
 
-A predicate stands for the rows for which a WHERE is TRUE: a row for which it is FALSE or NULL is not selected. It is
-a union of terms; a term says for each of some expressions in which set its value must lie. Different expressions
-are taken to be independent of each other. So what is proven here (`implies`, `is_disjoint_from`, `equals`) is
-true of every row; the converse holds only where the expressions are columns. Where a union would get too large,
-`TooManyTerms` ends the attempt, and the three tests answer «not proven».
+A predicate stands for the rows for which a WHERE is TRUE: a row for which it is FALSE or NULL is not
+selected. It is a union of terms; a term says for each of some expressions in which set its value must lie.
+Different expressions are taken to be independent of each other. So what is proven here (`implies`,
+`is_disjoint_from`, `equals`) is true of every row; the converse holds only where the expressions are
+columns. Where a union would get too large, `TooManyTerms` ends the attempt, and the three tests answer «not
+proven».
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Sets of the values that one expression may have: stretches of its order, and whether NULL is among them.
 
 A stretch runs from a cut to a cut; a cut stands just before or just after a value. Integers, timestamps and
-booleans have neighbours, so a cut after one is the cut before the next, and the cuts beyond the first and the last
-value are the ends: `x <= 4` equals `x < 5`, and `b OR NOT b` is everything but NULL. Doubles are ordered as the
-evaluator orders them: NaN, which no constant names, above all others, and one zero. Strings are compared by
-code points, which is the order of their bytes.
+booleans have neighbours, so a cut after one is the cut before the next, and the cuts beyond the first and
+the last value are the ends: `x <= 4` equals `x < 5`, and `b OR NOT b` is everything but NULL. Doubles are
+ordered as the evaluator orders them: NaN, which no constant names, above all others, and one zero. Strings
+are compared by code points, which is the order of their bytes.
 """
 
 from __future__ import annotations

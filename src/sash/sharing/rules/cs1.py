@@ -1,7 +1,7 @@
 """CS1: running and interval synopses, queries over windows of the same length.
 
-The intervals that make up a window are read once, and each query finishes the result on its own. Other lengths of
-window are other intervals.
+The intervals that make up a window are read once, and each query finishes the result on its own. Other
+lengths of window are other intervals.
 """
 
 from __future__ import annotations

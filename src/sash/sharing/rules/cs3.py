@@ -1,4 +1,4 @@
-"""CS3: a query that puts several synopses of the same rows together, after those that read each, over one length.
+"""CS3: a query that puts synopses of the same rows together, after those that read each, over one length.
 
 AVG divides what SUM and COUNT have answered already.
 """

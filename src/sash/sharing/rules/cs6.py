@@ -1,4 +1,4 @@
-"""CS6: a query from covering synopses, after the queries whose answers it puts together, over the same lengths."""
+"""CS6: a query from covering synopses, after those whose answers it puts together, over the same lengths."""
 
 from __future__ import annotations
 

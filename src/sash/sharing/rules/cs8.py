@@ -1,7 +1,7 @@
 """CS8: a query that is another one but for a longer period takes its answers from that one.
 
-A sink is given only the boundaries that its query asked for (multiples of its SLIDE), so the longer period must be
-a multiple of the shorter one.
+A sink is given only the boundaries that its query asked for (multiples of its SLIDE), so the longer period
+must be a multiple of the shorter one.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from sash.sharing.workload import Workload
 
 
 def same_rows(request: Request, workload: Workload) -> Iterator[SharedSynopsis]:
-    """Those whose condition is written like that of the request, then those whose condition means the same."""
+    """Those with a condition that is written like that of the request, then those that mean the same."""
     related = list(workload.related(request))
     yield from (synopsis for synopsis in related if synopsis.where == request.where)
     predicate = request.predicate

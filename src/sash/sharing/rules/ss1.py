@@ -1,4 +1,4 @@
-"""SS1: one synopsis serves all queries over its input whose data it keeps, whatever the lengths of their windows.
+"""SS1: one synopsis serves all queries over its input whose data it keeps, whatever their windows.
 
 It is made longer where it is too short (002, section 8.2).
 """

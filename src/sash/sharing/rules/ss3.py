@@ -1,4 +1,4 @@
-"""SS3: one generalised join synopsis serves joins of windows of every length up to b·s, equal or up to g·s apart.
+"""SS3: one generalised join synopsis serves joins of windows up to b·s long, equal or up to g·s apart.
 
 The thesis stores three values in the g oldest intervals and asks both lengths to be among the g + 1 greatest.
 `sash.synopses.joined` keeps what differs in every interval, so it is only the difference that g bounds.

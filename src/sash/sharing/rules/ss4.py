@@ -36,9 +36,7 @@ def find(request: Request, workload: Workload) -> Offer | None:
     return None
 
 
-def _offer(
-    request: Request, workload: Workload, cover: Cover, relevant: dict[str, SharedSynopsis]
-) -> Offer:
+def _offer(request: Request, workload: Workload, cover: Cover, relevant: dict[str, SharedSynopsis]) -> Offer:
     plus = (Part(name, request.measures) for name in cover.plus)
     minus = (Part(name, request.measures, -1) for name in cover.minus)
     reading = Reading(request.name, SS4.name, (*plus, *minus), _text(cover, relevant, request.algebra))

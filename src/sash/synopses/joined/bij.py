@@ -28,7 +28,12 @@ class BasicIntervalJoinSynopsis(JoinSynopsis):
         self.cell_floats[places] = 0.0
 
     def _enter(
-        self, panes: Int64Array, classes: Int64Array, slots: Int64Array, ints: Int64Array, floats: Float64Array
+        self,
+        panes: Int64Array,
+        classes: Int64Array,
+        slots: Int64Array,
+        ints: Int64Array,
+        floats: Float64Array,
     ) -> None:
         kernels.add_rows(self.cells, self.cell_floats, panes % self.b, classes, slots, ints, floats, self.ops)
 

@@ -1,8 +1,8 @@
-"""IJ, the interval-join synopsis (002, section 8.3.2): intervals of 1, 2, 4, … panes, as a tree over the ring.
+"""IJ, the interval-join synopsis (002, section 8.3.2): intervals of 1, 2, 4, … panes, a tree over a ring.
 
-Needs: measures that can be merged. Time: an update recomputes what lies above the panes that changed, up to all
-2b intervals; an answer is O(log b + g) for each pair of lengths. Space: 2b intervals of 2g + 1 classes, b rounded
-up to a power of two.
+Needs: measures that can be merged. Time: an update recomputes what lies above the panes that changed, up to
+all 2b intervals; an answer is O(log b + g) for each pair of lengths. Space: 2b intervals of 2g + 1 classes,
+b rounded up to a power of two.
 """
 
 from __future__ import annotations
@@ -34,7 +34,12 @@ class IntervalJoinSynopsis(JoinSynopsis):
         self._touched[places] = True
 
     def _enter(
-        self, panes: Int64Array, classes: Int64Array, slots: Int64Array, ints: Int64Array, floats: Float64Array
+        self,
+        panes: Int64Array,
+        classes: Int64Array,
+        slots: Int64Array,
+        ints: Int64Array,
+        floats: Float64Array,
     ) -> None:
         places = self.leaves + panes % self.leaves
         self._touched[places] = True

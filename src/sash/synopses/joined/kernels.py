@@ -108,15 +108,11 @@ def sweep(
             interval = (newest - old + 1) % size
             for apart in range(old - shorter, g + 1):
                 kind = side + apart
-                merge_all(
-                    ints[query], floats[query], cells[interval, kind], cell_floats[interval, kind], ops
-                )
+                merge_all(ints[query], floats[query], cells[interval, kind], cell_floats[interval, kind], ops)
 
 
 @kernel
-def refresh_parents(
-    cells: Ints, cell_floats: Floats, is_touched: Bools, identity: Ints, ops: Ints
-) -> None:
+def refresh_parents(cells: Ints, cell_floats: Floats, is_touched: Bools, identity: Ints, ops: Ints) -> None:
     """Recompute the inner nodes of a tree above leaves that were touched; node 1 is the root."""
     half = cells.shape[0] // 2
     for node in range(half - 1, 0, -1):
@@ -127,7 +123,11 @@ def refresh_parents(
             for child in (2 * node, 2 * node + 1):
                 for kind in range(cells.shape[1]):
                     merge_all(
-                        cells[node, kind], cell_floats[node, kind], cells[child, kind], cell_floats[child, kind], ops
+                        cells[node, kind],
+                        cell_floats[node, kind],
+                        cells[child, kind],
+                        cell_floats[child, kind],
+                        ops,
                     )
 
 

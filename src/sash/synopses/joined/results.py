@@ -1,8 +1,8 @@
 """Results of a continuous join, pre-aggregated for a join synopsis (the buffer of 002, section 8.3.2).
 
-A result of tuples from panes p₁ and p₂ arrives with the younger and expires with the older of the two: its interval
-is the older pane. A query over windows of n₁ and n₂ panes has it if both are young enough. For unequal windows it
-matters which of the two is older, and by how many panes; that is its class:
+A result of tuples from panes p₁ and p₂ arrives with the younger and expires with the older of the two: its
+interval is the older pane. A query over windows of n₁ and n₂ panes has it if both are young enough. For
+unequal windows it matters which of the two is older, and by how many panes; that is its class:
 
     0                   both in one pane
     d,      1 ≤ d < g   the first is older by d panes;    g: by g or more
@@ -10,8 +10,8 @@ matters which of the two is older, and by how many panes; that is its class:
 
 The class of a result never changes. With g = 1 these are the three values of the thesis in another form. With
 g > 1 its three values do not suffice: of a (6s, 8s)-join, the oldest of eight intervals has the results whose
-second tuple lies there and whose first lies in the six youngest panes, and it is not enough to know that the first
-does not lie in the same interval, for it may lie in the seventh.
+second tuple lies there and whose first lies in the six youngest panes, and it is not enough to know that the
+first does not lie in the same interval, for it may lie in the seventh.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def class_of(first: Int64Array, second: Int64Array, g: int) -> Int64Array:
     if g == 0:
         return np.zeros(len(first), dtype=np.int64)
     apart = second - first
-    return np.where(apart >= 0, np.minimum(apart, g), g + np.minimum(-apart, g))
+    classes: Int64Array = np.where(apart >= 0, np.minimum(apart, g), g + np.minimum(-apart, g))
+    return classes
 
 
 def class_count(g: int) -> int:

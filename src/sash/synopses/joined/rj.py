@@ -1,7 +1,7 @@
 """RJ, the running-join synopsis (002, section 8.3.2): all results that expire by the end of each pane.
 
-Needs: measures that can be subtracted. Time: a result enters every interval from its own to the youngest, O(b); an
-answer is O(1 + g) differences for each pair of lengths. Space: b + 1 intervals of 2g + 1 classes.
+Needs: measures that can be subtracted. Time: a result enters every interval from its own to the youngest,
+O(b); an answer is O(1 + g) differences for each pair of lengths. Space: b + 1 intervals of 2g + 1 classes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,12 @@ class RunningJoinSynopsis(JoinSynopsis):
             self.cells[pane % size] = self.cells[(pane - 1) % size]
 
     def _enter(
-        self, panes: Int64Array, classes: Int64Array, slots: Int64Array, ints: Int64Array, floats: Float64Array
+        self,
+        panes: Int64Array,
+        classes: Int64Array,
+        slots: Int64Array,
+        ints: Int64Array,
+        floats: Float64Array,
     ) -> None:
         assert self.newest is not None
         kernels.add_running(self.cells, panes, self.newest, classes, slots, ints, self.ops)

@@ -1,9 +1,10 @@
 """What the three join synopses have in common: groups, results that wait for the next update, snapshots.
 
-A join synopsis with parameters s, b and g (002, section 8.3.2) summarises the results of a join whose windows have
-up to b panes of length s each. Its intervals are expiration times: a result is in the interval of the older of
-its two tuples, so an update changes all intervals and drops the oldest. It answers for windows of n₁ and n₂ panes,
-n₁, n₂ ≤ b, that differ by up to g (SS3 asks moreover that both are at least b − g).
+A join synopsis with parameters s, b and g (002, section 8.3.2) summarises the results of a join whose
+windows have up to b panes of length s each. Its intervals are expiration times: a result is in the interval
+of the older of its two tuples, so an update changes all intervals and drops the oldest. It answers for
+windows of n₁ and n₂ panes, n₁, n₂ ≤ b, that differ by up to g (SS3 asks moreover that both are at least b −
+g).
 
 Cells are dense arrays over (interval, class, group), which suits up to some ten thousand groups.
 """
@@ -51,11 +52,13 @@ class _Waiting:
 
 
 class JoinSynopsis(ABC):
-    """`cells` and `cell_floats` hold measures by (interval, class, slot); `newest` is the last pane updated to."""
+    """`cells` and `cell_floats` hold measures by (interval, class, slot); `newest` is the last pane."""
 
     def __init__(self, spec: SynopsisSpec, g: int, intervals: int) -> None:
         if len(spec.panes.offsets) != 1 or spec.longest % spec.panes.period:
-            raise InternalError("the panes of a join synopsis are all of one length, which divides its windows")
+            raise InternalError(
+                "the panes of a join synopsis are all of one length, which divides its windows"
+            )
         self.spec = spec
         self.b = spec.longest // spec.panes.period
         self.g = g
@@ -79,7 +82,7 @@ class JoinSynopsis(ABC):
     # ------------------------------------------------------------------ updates
 
     def absorb(self, partial: Partial) -> None:
-        """Take in results (`preaggregate_results`); they count from the update to their pane of arrival on."""
+        """Take in results (`preaggregate_results`); they count from the update to their pane on."""
         *keys, classes, arrivals = partial.keys
         ints = partial.ints.copy() if partial.words else partial.ints
         for column, vocabulary in partial.words.items():
@@ -94,7 +97,7 @@ class JoinSynopsis(ABC):
         self._waiting.append(waiting)
 
     def advance(self, boundary: int) -> None:
-        """Update to `boundary`, the right edge of a pane: what arrived by then enters, what expires leaves."""
+        """Update to `boundary`, the end of a pane: what arrived by then enters, what expires leaves."""
         newest = self.spec.panes.number_at(boundary)
         if self.spec.panes.right_edge(newest) != boundary:
             raise InternalError(f"{boundary} is not the end of a pane")
@@ -119,11 +122,16 @@ class JoinSynopsis(ABC):
 
     @abstractmethod
     def _enter(
-        self, panes: Int64Array, classes: Int64Array, slots: Int64Array, ints: Int64Array, floats: Float64Array
+        self,
+        panes: Int64Array,
+        classes: Int64Array,
+        slots: Int64Array,
+        ints: Int64Array,
+        floats: Float64Array,
     ) -> None:
         """Results of live panes."""
 
-    def _close(self) -> None:
+    def _close(self) -> None:  # noqa: B027 (most have nothing to do here)
         """All results have entered."""
 
     def _reserve(self, slots: int) -> None:
@@ -175,7 +183,7 @@ class JoinSynopsis(ABC):
     def totals_of(self, lengths: Sequence[tuple[int, int]]) -> list[tuple[Int64Array, Float64Array]]:
         """The same for several pairs of lengths; what can be shared between them is done once."""
         for first, second in lengths:
-            if not 1 <= min(first, second) or max(first, second) > self.b or abs(first - second) > self.g:
+            if min(first, second) < 1 or max(first, second) > self.b or abs(first - second) > self.g:
                 raise InternalError(
                     f"a join of {first} and {second} panes cannot be answered with b = {self.b}, g = {self.g}"
                 )
