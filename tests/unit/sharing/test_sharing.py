@@ -408,6 +408,36 @@ def _created(synopsis):
     return Change(ChangeKind.CREATED, synopsis)
 
 
+@pytest.mark.parametrize("grouped", [False, True])
+def test_what_is_put_together_from_synopses_beside_each_other_is_the_answer(grouped):
+    group = " GROUP BY k" if grouped else ""
+    listed = (
+        "SUM(n) AS a",
+        "MIN(k) AS a, MAX(x) AS b",
+        "AVG(n) AS a, MAX(x) AS b, COUNT(*) AS c, MIN(k) AS d",
+    )
+    queries = [
+        q(f"q{i}", f"k, {text}" if grouped else text, 6 + 2 * i, where="b IS NOT FALSE", grouped=group)
+        for i, text in enumerate(listed)
+    ]
+    sharing = Sharing()
+    held = Held(sharing)
+    sharing.advance(0)
+    ready = {}
+    for definition in queries:
+        added = sharing.add(definition)
+        held.apply(added.changes)
+        ready[definition.name] = added.ready_at or 0
+    assert sharing.workload.readings["q2"].rule == "SS2"
+    rng = np.random.default_rng(5)
+    for now in range(0, 48, 12):
+        held.feed(random_rows(rng, 25, now + 1))
+        for boundary in range(now + 2, now + 13, 2):
+            for definition in queries:
+                if boundary >= ready[definition.name]:
+                    assert held.answer(definition, boundary) == held.expected(definition, boundary)
+
+
 def test_a_request_has_all_that_rules_compare():
     request = request_of(q("a", "k, MAX(n) AS a", where="n > 1", grouped=" GROUP BY k"))
     assert request is not None
