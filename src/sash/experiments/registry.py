@@ -15,8 +15,10 @@ from sash.experiments import (
     join_order,
     operator_rates,
     planning,
+    query_scheduling,
     running_sums,
     scan_limit,
+    scheduling_decisions,
     shared_aggregates,
     spark_operators,
     transaction_aborts,
@@ -63,6 +65,8 @@ _EXPERIMENTS = tuple(
         ci_count,
         having_thresholds,
         running_sums,
+        query_scheduling,
+        scheduling_decisions,
     )
 )
 

@@ -1,0 +1,230 @@
+"""What the three join synopses have in common: groups, results that wait for the next update, snapshots.
+
+A join synopsis with parameters s, b and g (002, section 8.3.2) summarises the results of a join whose
+windows have up to b panes of length s each. Its intervals are expiration times: a result is in the interval
+of the older of its two tuples, so an update changes all intervals and drops the oldest. It answers for
+windows of n₁ and n₂ panes, n₁, n₂ ≤ b, that differ by up to g (SS3 asks moreover that both are at least b −
+g).
+
+Cells are dense arrays over (interval, class, group), which suits up to some ten thousand groups.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sash.errors import InternalError
+from sash.operators.evaluate import ARROW_TYPES
+from sash.operators.preaggregate import Partial
+from sash.plan.periodic import SynopsisSpec
+from sash.state.groups import GroupTable
+from sash.state.layout import Layout
+from sash.state.ordering import Words, recode
+from sash.synopses.joined.results import class_count
+
+Int64Array = npt.NDArray[np.int64]
+Float64Array = npt.NDArray[np.float64]
+
+# Groups that are in no live result are forgotten once they are the greater part of so many.
+_LEAST_TO_COMPACT = 1024
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Results that arrived after the last update."""
+
+    slots: Int64Array
+    panes: Int64Array
+    classes: Int64Array
+    arrivals: Int64Array
+    ints: Int64Array
+    floats: Float64Array
+
+    def where(self, mask: npt.NDArray[np.bool_]) -> _Waiting:
+        return _Waiting(*(getattr(self, name)[mask] for name in self.__slots__))
+
+
+class JoinSynopsis(ABC):
+    """`cells` and `cell_floats` hold measures by (interval, class, slot); `newest` is the last pane."""
+
+    def __init__(self, spec: SynopsisSpec, g: int, intervals: int) -> None:
+        if len(spec.panes.offsets) != 1 or spec.longest % spec.panes.period:
+            raise InternalError(
+                "the panes of a join synopsis are all of one length, which divides its windows"
+            )
+        self.spec = spec
+        self.b = spec.longest // spec.panes.period
+        self.g = g
+        if not 0 <= g <= self.b - 1:
+            raise InternalError(f"g = {g} is not among 0 … b − 1 = {self.b - 1}")
+        self.layout = Layout.of(spec.measures)
+        self.ops = self.layout.ops
+        self.words: dict[int, Words] = {}
+        self.newest: int | None = None
+        self.groups = GroupTable([ARROW_TYPES[key.type] for key in spec.keys])
+        self._waiting: list[_Waiting] = []
+        self._intervals = intervals
+        self.cells, self.cell_floats = self._empty(intervals, self.groups.size)
+
+    def _empty(self, intervals: int, slots: int) -> tuple[Int64Array, Float64Array]:
+        shape = (intervals, class_count(self.g), slots)
+        ints = np.empty((*shape, len(self.ops)), dtype=np.int64)
+        ints[:] = self.layout.identity()
+        return ints, np.zeros((*shape, self.layout.float_columns))
+
+    # ------------------------------------------------------------------ updates
+
+    def absorb(self, partial: Partial) -> None:
+        """Take in results (`preaggregate_results`); they count from the update to their pane on."""
+        *keys, classes, arrivals = partial.keys
+        ints = partial.ints.copy() if partial.words else partial.ints
+        for column, vocabulary in partial.words.items():
+            recode(ints[:, column], self._learn(column, vocabulary))
+        rows = partial.groups
+        slots = self.groups.encode(keys)[rows] if self.spec.keys else np.zeros(len(rows), dtype=np.int64)
+        waiting = _Waiting(
+            slots, partial.panes, np.asarray(classes)[rows], np.asarray(arrivals)[rows], ints, partial.floats
+        )
+        if self.newest is not None and len(rows) and int(waiting.arrivals.min()) <= self.newest:
+            raise InternalError("a join result arrives in a pane that is closed")
+        self._waiting.append(waiting)
+
+    def advance(self, boundary: int) -> None:
+        """Update to `boundary`, the end of a pane: what arrived by then enters, what expires leaves."""
+        newest = self.spec.panes.number_at(boundary)
+        if self.spec.panes.right_edge(newest) != boundary:
+            raise InternalError(f"{boundary} is not the end of a pane")
+        if self.newest is not None and newest <= self.newest:
+            return
+        self._reserve(self.groups.size)
+        fresh = self.b if self.newest is None else min(self.b, newest - self.newest)
+        due = [each.where(each.arrivals <= newest) for each in self._waiting]
+        self._waiting = [w for each in self._waiting if len((w := each.where(each.arrivals > newest)).slots)]
+        self.newest = newest
+        self._open(fresh)
+        for each in due:
+            live = each.where(each.panes > newest - self.b)
+            if len(live.slots):
+                self._enter(live.panes, live.classes, live.slots, live.ints, live.floats)
+        self._close()
+        self._forget_groups()
+
+    @abstractmethod
+    def _open(self, fresh: int) -> None:
+        """Make room for the `fresh` youngest panes, in place of as many oldest."""
+
+    @abstractmethod
+    def _enter(
+        self,
+        panes: Int64Array,
+        classes: Int64Array,
+        slots: Int64Array,
+        ints: Int64Array,
+        floats: Float64Array,
+    ) -> None:
+        """Results of live panes."""
+
+    def _close(self) -> None:  # noqa: B027 (most have nothing to do here)
+        """All results have entered."""
+
+    def _reserve(self, slots: int) -> None:
+        have = self.cells.shape[2]
+        if slots > have:
+            more = max(slots, 2 * have) - have
+            ints, floats = self._empty(self._intervals, more)
+            self.cells = np.concatenate([self.cells, ints], axis=2)
+            self.cell_floats = np.concatenate([self.cell_floats, floats], axis=2)
+
+    def _learn(self, column: int, vocabulary: pa.Array) -> Int64Array:
+        words = self.words.setdefault(column, Words())
+        moved = words.insert(vocabulary)
+        if moved is not None:
+            for rows in self._matrices():
+                recode(rows[..., column], moved)
+        return words.codes(vocabulary)
+
+    def _matrices(self) -> Iterator[Int64Array]:
+        yield self.cells
+        yield from (each.ints for each in self._waiting)
+
+    def _forget_groups(self) -> None:
+        if not self.spec.keys or self.groups.size < _LEAST_TO_COMPACT:
+            return
+        used = np.zeros(self.groups.size, dtype=np.bool_)
+        ints, _ = self.totals(self.b, self.b)
+        used[ints[: self.groups.size, 0] != 0] = True
+        for each in self._waiting:
+            used[each.slots] = True
+        slots = np.flatnonzero(used)
+        if 2 * len(slots) >= self.groups.size:
+            return
+        place = np.full(self.groups.size, -1, dtype=np.int64)
+        keys = self.groups.keys_of(slots)
+        self.groups = GroupTable(self.groups.types)
+        place[slots] = self.groups.encode(keys)
+        self.cells, self.cell_floats = self.cells[:, :, slots], self.cell_floats[:, :, slots]
+        for each in self._waiting:
+            each.slots = place[each.slots]
+
+    # ------------------------------------------------------------------ answers
+
+    def totals(self, first: int, second: int) -> tuple[Int64Array, Float64Array]:
+        """Measures per slot of the join of the youngest `first` and `second` panes of its two inputs."""
+        ((ints, floats),) = self.totals_of([(first, second)])
+        return ints, floats
+
+    def totals_of(self, lengths: Sequence[tuple[int, int]]) -> list[tuple[Int64Array, Float64Array]]:
+        """The same for several pairs of lengths; what can be shared between them is done once."""
+        for first, second in lengths:
+            if min(first, second) < 1 or max(first, second) > self.b or abs(first - second) > self.g:
+                raise InternalError(
+                    f"a join of {first} and {second} panes cannot be answered with b = {self.b}, g = {self.g}"
+                )
+        if self.newest is None:
+            return [self.layout.empty(self.groups.size) for _ in lengths]
+        return self._totals_of(lengths)
+
+    @abstractmethod
+    def _totals_of(self, lengths: Sequence[tuple[int, int]]) -> list[tuple[Int64Array, Float64Array]]:
+        """Checked lengths, after an update."""
+
+    @property
+    def nbytes(self) -> int:
+        waiting = sum(each.ints.nbytes + each.floats.nbytes + 4 * each.slots.nbytes for each in self._waiting)
+        return self.cells.nbytes + self.cell_floats.nbytes + self.groups.nbytes + waiting
+
+    # ------------------------------------------------------------------ snapshots
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that `restore` needs: NumPy and Arrow arrays, and numbers."""
+        slots = np.arange(self.groups.size)
+        return {
+            "newest": self.newest,
+            "keys": self.groups.keys_of(slots) if self.spec.keys else [],
+            "cells": self.cells[:, :, : self.groups.size].copy(),
+            "floats": self.cell_floats[:, :, : self.groups.size].copy(),
+            "words": {column: words.values for column, words in self.words.items()},
+            "waiting": [
+                tuple(getattr(each, name).copy() for name in each.__slots__) for each in self._waiting
+            ],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Become what a synopsis of the same kind and parameters was."""
+        self.newest = saved["newest"]
+        self.groups = GroupTable(self.groups.types)
+        if self.spec.keys and len(saved["keys"][0]):
+            self.groups.encode(saved["keys"])
+        self.cells, self.cell_floats = saved["cells"].copy(), saved["floats"].copy()
+        self.words = {}
+        for column, values in saved["words"].items():
+            self.words[column] = Words()
+            self.words[column].insert(values)
+        self._waiting = [_Waiting(*(array.copy() for array in arrays)) for arrays in saved["waiting"]]
