@@ -17,11 +17,11 @@ from sash.state.jit import kernel
 
 
 @kernel
-def bucket_of(key: int, buckets: int) -> np.int64:
+def bucket_of(key: int, buckets: int) -> int:
     """Where a key belongs. Labels and doubles share their low bits, so all bits are mixed first."""
     if buckets == 1:
-        return np.int64(0)
-    return np.int64(mix_a(np.uint64(key)) % np.uint64(buckets))
+        return 0
+    return int(np.int64(mix_a(np.uint64(key)) % np.uint64(buckets)))
 
 
 @kernel

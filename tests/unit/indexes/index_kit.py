@@ -6,6 +6,7 @@ import collections
 import datetime
 import math
 from fractions import Fraction
+from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from sash.indexes import Purging
 
 EPOCH = datetime.datetime(1970, 1, 1)
-POOLS = {
+POOLS: dict[pa.DataType, list[Any]] = {
     pa.int64(): [-(1 << 63), -7, -1, 0, 1, 2, 3, 100, (1 << 63) - 1],
     pa.float64(): [-math.inf, -1.5, -0.0, 0.0, 1e-300, 2.5, math.inf, math.nan],
     pa.string(): ["", "a", "aa", "ab", "b", "é", "z\x00", "\U0001f600", "zz"],
@@ -48,7 +49,7 @@ class Truth:
     """The newest basic windows as lists, and what follows from them."""
 
     def __init__(self, size):
-        self._held = collections.deque(maxlen=size)
+        self._held: collections.deque[list[Any]] = collections.deque(maxlen=size)
         self.first = 0
 
     def slide(self, values):

@@ -87,6 +87,7 @@ def test_ranges_find_what_a_scan_finds(spec, data):
 def test_over_ranges_all_candidates_are_found(spec, data):
     type_ = data.draw(types)
     window, truth = tuple_window(spec, type_, 2), Truth(2)
+    assert len(window.probe(pa.scalar(POOLS[type_][0], type_))) == 0
     for values in data.draw(basic_windows(type_)):
         if data.draw(st.booleans()):
             state = window.snapshot()
