@@ -24,7 +24,7 @@ from sash.lang.indexing import IndexSpec, RingKind, Storage, ValueIndexKind
 
 GROUPS = 50
 """Ranges of a G-INDEX: fifty were cheaper than a T-INDEX, for 1,000 and for 10,000 values (003, 7.2.1)."""
-REPEATS = 4.0
+REPEATS = 3.0
 """Tuples of equal value in a basic window from which on HASH pays."""
 RINGED = 2.0
 """Tuples of equal value in the window from which on DB pays."""
