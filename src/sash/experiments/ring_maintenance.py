@@ -36,7 +36,10 @@ from sash.indexes.value_window import Upkeep
 NAME = "ring-maintenance"
 TITLE = "ring indexes: deletion, maintenance, and a sorted window (003, figure 11)"
 RINGS: Mapping[str, Callable[[], Rings]] = {"RING": Ring, "AUX": AuxRing, "BW": BackwardRing, "DB": DirtyRing}
-INDEXES: Mapping[str, Callable[[], ValueIndex]] = {"L": lambda: LIndex(INT), "T": lambda: TIndex(INT)}
+INDEXES: Mapping[str, Callable[[], ValueIndex]] = {
+    "L": lambda: LIndex(INT),
+    "T": lambda: TIndex(INT, has_directory=False),
+}
 PARTS = ("deletion", "maintenance", "with query")
 
 
@@ -186,7 +189,8 @@ def _claims(times: Times) -> list[Claim]:
             "yes",
             f"{ring:.1f} × AUX on T",
             ring >= 10,
-            "it follows a ring of N/D tuples for each tuple that comes and each that goes, AUX for each that goes",
+            "it follows a ring of N/D tuples for each tuple that comes and each that goes; AUX does for each "
+            "that goes, too, and for each value of a basic window",
         ),
         Claim(
             "with-query",

@@ -64,7 +64,8 @@ class WindowAnswers:
         tuples = self.index.totals[self.side]
         if not tuples:
             return None
-        return self.index.select(-(-tuples * part.numerator // part.denominator) - 1, self.side)
+        number = -(-tuples * part.numerator // part.denominator) - 1
+        return self.index.quantile(part, number, self.side)
 
     def top(self, limit: int) -> pa.Table:
         """The most frequent values, most frequent first, equal counts in order of values."""

@@ -1,26 +1,34 @@
 """T-INDEX: a search tree of values with their counts (003, section 5.2).
 
-A counted B-tree (published: an AVL tree; any self-balancing one will do) has the values in order, each
-with its node. How many tuples are under a branch is brought up to date when a quantile is asked for, for
-those values whose count has changed since the last time, so windows of which no quantile is asked do not
-pay for it.
+A counted B-tree (published: an AVL tree; any self-balancing one will do) has the values in order, each with
+its node. Beside it stands a hash directory, by which values that are in the tree already are found at once;
+without it every value goes down the tree, as published.
 
-Needs: an order, which all CQL types have; works well in all situations. Time: O(log D) to find a value and
-to find the value of a rank, O(D) to walk in order. Space: O(D), about 80 bytes a value.
+A quantile that is asked for has a cursor: a key, and how many tuples have a lesser one. Tuples that come
+and go correct that number by comparing keys, and the next question moves the cursor by the few values
+between it and the quantile of now.
+
+Needs: an order, which all CQL types have; works well in all situations. Time: O(log D) to put a value in,
+O(1) to find one (without directory O(log D)), O(D) to walk in order; a quantile costs a comparison a tuple
+and O(log D) a value that it moves by. Space: O(D), about 100 bytes a value.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pyarrow as pa
 
-from sash.indexes.domain import Bools, Ints
+from sash.indexes.buckets import BucketIndex
+from sash.indexes.domain import Ints
 from sash.indexes.storage import NULL_NODE, BasicWindow, Nodes
-from sash.indexes.value_index import KeyedIndex, has_node, take_node
+from sash.indexes.value_index import NO_AMOUNTS, has_node, take_node
 from sash.state.countedtree import (
     CHILD,
     ENTRY,
     FIRST,
+    LEAST,
     SECOND,
     CountedTree,
     Tree,
@@ -30,22 +38,23 @@ from sash.state.countedtree import (
     length_of,
     remove,
     root_of,
-    select,
 )
 from sash.state.jit import kernel
-from sash.state.keytable import grown
 from sash.state.lexicon import Moved
 
 _DEEPEST = 64
+# A cursor is moved by so many values before the whole index is passed instead: a share, and a number.
+_FAR_SHARE, _FAR_LEAST = 8, 256
+_MOST_CURSORS = 8
 
 
 @kernel
-def _place_after(tree: Tree, node: int, key: int) -> int:
-    """How many entries of a node of the tree have a key up to `key`."""
+def _places_before(tree: Tree, node: int, key: int) -> int:
+    """How many entries of a node of the tree have a lesser key."""
     low, high = 0, length_of(tree, node)
     while low < high:
         middle = (low + high) >> 1
-        if tree[node, FIRST + ENTRY * middle] <= key:
+        if tree[node, FIRST + ENTRY * middle] < key:
             low = middle + 1
         else:
             high = middle
@@ -53,13 +62,22 @@ def _place_after(tree: Tree, node: int, key: int) -> int:
 
 
 @kernel
+def _child_of(tree: Tree, node: int, key: int) -> int:
+    """The place of the child under which a key belongs."""
+    at = _places_before(tree, node, key)
+    if at < length_of(tree, node) and tree[node, FIRST + ENTRY * at] == key:
+        return at
+    return max(at - 1, 0)
+
+
+@kernel
 def _seek(tree: Tree, key: int) -> int:
     """The number that stands beside a key, or −1."""
     node = root_of(tree)
     while not is_leaf(tree, node):
-        node = tree[node, CHILD + ENTRY * max(_place_after(tree, node, key) - 1, 0)]
-    at = _place_after(tree, node, key) - 1
-    if at >= 0 and tree[node, FIRST + ENTRY * at] == key:
+        node = tree[node, CHILD + ENTRY * _child_of(tree, node, key)]
+    at = _places_before(tree, node, key)
+    if at < length_of(tree, node) and tree[node, FIRST + ENTRY * at] == key:
         return int(tree[node, SECOND + ENTRY * at])
     return -1
 
@@ -91,40 +109,26 @@ def _enter_all(
 
 
 @kernel
+def _insert_all(nodes: Ints, begin: int, keys: Ints, tree: Tree) -> int:
+    for i in range(begin, len(nodes)):
+        if not has_room(tree):
+            return i
+        insert(tree, keys[nodes[i]], nodes[i], 0, 0)
+    return len(nodes)
+
+
+@kernel
 def _find_all(ordinals: Ints, tree: Tree, out: Ints) -> None:
     for i in range(len(ordinals)):
         out[i] = _seek(tree, ordinals[i])
 
 
 @kernel
-def _unlink_all(nodes: Ints, keys: Ints, weights: Ints, tree: Tree) -> None:
+def _remove_all(nodes: Ints, keys: Ints, tree: Tree) -> None:
     for i in range(len(nodes)):
-        node = nodes[i]
-        # An entry leaves the tree when one is taken from a last one.
-        insert(tree, keys[node], node, 0, 1 - weights[node])
-        remove(tree, keys[node], node, 0)
-        weights[node] = 0
-
-
-@kernel
-def _note(nodes: Nodes, is_pending: Bools, pending: Ints, about: Ints) -> None:
-    for i in range(len(nodes)):
-        node = nodes[i]
-        if node != NULL_NODE and not is_pending[node]:
-            is_pending[node] = True
-            pending[about[0]] = node
-            about[0] += 1
-
-
-@kernel
-def _weigh(nodes: Ints, keys: Ints, counts: Ints, weights: Ints, is_pending: Bools, tree: Tree) -> None:
-    for i in range(len(nodes)):
-        node = nodes[i]
-        is_pending[node] = False
-        change = counts[node] - weights[node]
-        if change != 0:
-            insert(tree, keys[node], node, 0, change)
-            weights[node] += change
+        # Entries have no weight here, and one leaves the tree when its last one is taken.
+        insert(tree, keys[nodes[i]], nodes[i], 0, 1)
+        remove(tree, keys[nodes[i]], nodes[i], 0)
 
 
 @kernel
@@ -135,7 +139,7 @@ def _walk(tree: Tree, counts: Ints, low: int, high: int, out: Ints) -> int:
     places = np.empty(_DEEPEST, dtype=np.int64)
     depth = 0
     path[0] = root_of(tree)
-    places[0] = max(_place_after(tree, path[0], low) - 1, 0)
+    places[0] = _child_of(tree, path[0], low)
     while depth >= 0:
         node, at = path[depth], places[depth]
         if at == length_of(tree, node) or (at > 0 and tree[node, FIRST + ENTRY * at] > high):
@@ -150,91 +154,166 @@ def _walk(tree: Tree, counts: Ints, low: int, high: int, out: Ints) -> int:
         else:
             depth += 1
             path[depth] = tree[node, CHILD + ENTRY * at]
-            places[depth] = max(_place_after(tree, path[depth], low) - 1, 0)
+            places[depth] = _child_of(tree, path[depth], low)
     return found
 
 
-class TIndex(KeyedIndex):
+@kernel
+def _up(tree: Tree, counts: Ints, cursor: Ints, number: int, steps: int) -> int:
+    """Move a cursor (key, tuples below) to the value with `number` tuples before it, which is not below.
+
+    Gives its node, or −1 after so many steps.
+    """
+    path = np.empty(_DEEPEST, dtype=np.int64)
+    places = np.empty(_DEEPEST, dtype=np.int64)
+    key, below = cursor[0], cursor[1]
+    depth = 0
+    path[0] = root_of(tree)
+    places[0] = _child_of(tree, path[0], key)
+    while depth >= 0 and steps > 0:
+        node, at = path[depth], places[depth]
+        if at == length_of(tree, node):
+            depth -= 1
+            continue
+        places[depth] += 1
+        if not is_leaf(tree, node):
+            depth += 1
+            path[depth] = tree[node, CHILD + ENTRY * at]
+            places[depth] = _child_of(tree, path[depth], key)
+        elif tree[node, FIRST + ENTRY * at] >= key:
+            steps -= 1
+            count = counts[tree[node, SECOND + ENTRY * at]]
+            if number < below + count:
+                cursor[0], cursor[1] = tree[node, FIRST + ENTRY * at], below
+                return int(tree[node, SECOND + ENTRY * at])
+            below += count
+    return -1
+
+
+@kernel
+def _down(tree: Tree, counts: Ints, cursor: Ints, number: int, steps: int) -> int:
+    """As `_up`, to a value that is below the cursor."""
+    path = np.empty(_DEEPEST, dtype=np.int64)
+    places = np.empty(_DEEPEST, dtype=np.int64)
+    key, below = cursor[0], cursor[1]
+    depth = 0
+    path[0] = root_of(tree)
+    places[0] = _places_before(tree, path[0], key) - 1
+    while depth >= 0 and steps > 0:
+        node, at = path[depth], places[depth]
+        if at < 0:
+            depth -= 1
+            continue
+        places[depth] -= 1
+        if not is_leaf(tree, node):
+            depth += 1
+            path[depth] = tree[node, CHILD + ENTRY * at]
+            places[depth] = _places_before(tree, path[depth], key) - 1
+        else:
+            steps -= 1
+            below -= counts[tree[node, SECOND + ENTRY * at]]
+            if below <= number:
+                cursor[0], cursor[1] = tree[node, FIRST + ENTRY * at], below
+                return int(tree[node, SECOND + ENTRY * at])
+    return -1
+
+
+@kernel
+def _below(nodes: Nodes, amounts: Ints, is_single: bool, keys: Ints, key: int) -> int:
+    """How many tuples of a basic window have a lesser key."""
+    count = 0
+    for i in range(len(nodes)):
+        if keys[nodes[i]] < key and nodes[i] != NULL_NODE:
+            count += 1 if is_single else amounts[i]
+    return count
+
+
+class TIndex(BucketIndex):
     name = "T-INDEX"
 
-    def __init__(self, type_: pa.DataType, *, sides: int = 1) -> None:
-        super().__init__(type_, sides=sides)
+    def __init__(self, type_: pa.DataType, *, has_directory: bool = True, sides: int = 1) -> None:
+        super().__init__(type_, buckets=None if has_directory else 1, is_sorted=False, sides=sides)
+        self._has_directory = has_directory
         self._tree = CountedTree()
-        # What the tree knows of the counts of side 0; None until the first quantile is asked for.
-        self._weights: Ints = np.zeros(self.capacity, dtype=np.int64)
-        self._is_pending: Bools | None = None
-        self._pending: Ints = np.zeros(0, dtype=np.int64)
-        self._pending_count = np.zeros(1, dtype=np.int64)
+        # By side and share: a key, and how many tuples have a lesser one.
+        self._cursors: dict[tuple[int, Fraction], Ints] = {}
 
     def _enter(self, ordinals: Ints, begin: int, nodes: Ints, fresh: Ints, count: Ints) -> int:
-        return _enter_all(
-            ordinals, begin, self._tree.tree, self.keys, self._room, self._free, nodes, fresh, count
-        )
+        if self._has_directory:
+            return super()._enter(ordinals, begin, nodes, fresh, count)
+        tree = self._tree.tree
+        return _enter_all(ordinals, begin, tree, self.keys, self._room, self._free, nodes, fresh, count)
 
     def _make_room(self) -> None:
         super()._make_room()
         if not has_room(self._tree.tree):
             self._tree.grow()
 
+    def _linked(self, nodes: Ints) -> None:
+        if not self._has_directory:
+            return
+        done = 0
+        while True:
+            done = _insert_all(nodes, done, self.keys, self._tree.tree)
+            if done == len(nodes):
+                return
+            self._tree.grow()
+
     def _find(self, ordinals: Ints) -> Ints:
+        if self._has_directory:
+            return super()._find(ordinals)
         out = np.empty(len(ordinals), dtype=np.int64)
         _find_all(ordinals, self._tree.tree, out)
         return out
 
     def _unlink(self, nodes: Ints) -> None:
-        if self._is_pending is not None:
-            # They may be among those that wait, with the count 0.
-            self._bring_up_to_date()
-        _unlink_all(nodes, self.keys, self._weights, self._tree.tree)
+        if self._has_directory:
+            super()._unlink(nodes)
+        _remove_all(nodes, self.keys, self._tree.tree)
 
     def _recode(self, moved: Moved) -> None:
+        if self._has_directory:
+            super()._recode(moved)
         self._tree.recode(FIRST, moved.old, moved.new)
+        # Their keys may be of words that are gone.
+        self._cursors.clear()
 
     def _span(self, low: int, high: int, side: int) -> Ints:
         out = np.empty(self.kinds[side], dtype=np.int64)
         return out[: _walk(self._tree.tree, self.counts[side], low, high, out)]
 
-    # ---------------------------------------------------------------- ranks
+    # ------------------------------------------------------------- quantiles
 
     def add(self, basic: BasicWindow, side: int = 0) -> None:
         super().add(basic, side)
-        self._note(basic, side)
+        self._correct(basic, side, 1)
 
     def take(self, basic: BasicWindow, side: int = 0) -> None:
         super().take(basic, side)
-        self._note(basic, side)
+        self._correct(basic, side, -1)
 
-    def _note(self, basic: BasicWindow, side: int) -> None:
-        if self._is_pending is not None and side == 0:
-            _note(basic.nodes, self._is_pending, self._pending, self._pending_count)
+    def _correct(self, basic: BasicWindow, side: int, sign: int) -> None:
+        amounts = NO_AMOUNTS if basic.amounts is None else basic.amounts
+        for (of, _), cursor in self._cursors.items():
+            if of == side:
+                lesser = _below(basic.nodes, amounts, basic.amounts is None, self.keys, cursor[0])
+                cursor[1] += sign * lesser
 
-    def select(self, number: int, side: int = 0) -> int:
-        if side != 0:
-            return super().select(number, side)
-        if self._is_pending is None:
-            self._is_pending = np.zeros(self.capacity, dtype=np.bool_)
-            self._pending = np.zeros(self.capacity, dtype=np.int64)
-            nodes = np.flatnonzero(self._is_linked)
-            self._pending[: len(nodes)] = nodes
-            self._pending_count[0] = len(nodes)
-        self._bring_up_to_date()
-        node, at = select(self._tree.tree, number)
-        return int(self._tree.tree[node, SECOND + ENTRY * at])
-
-    def _bring_up_to_date(self) -> None:
-        assert self._is_pending is not None
-        nodes = self._pending[: int(self._pending_count[0])]
-        _weigh(nodes, self.keys, self.counts[0], self._weights, self._is_pending, self._tree.tree)
-        self._pending_count[0] = 0
-
-    def _grow(self) -> None:
-        super()._grow()
-        self._weights = grown(self._weights, self.capacity, 0)
-        if self._is_pending is not None:
-            self._is_pending = grown(self._is_pending, self.capacity, False)
-            self._pending = grown(self._pending, self.capacity, 0)
+    def quantile(self, share: Fraction, number: int, side: int = 0) -> int:
+        cursor = self._cursors.get((side, share))
+        if cursor is not None:
+            steps = max(_FAR_LEAST, self.nodes // _FAR_SHARE)
+            move = _up if number >= cursor[1] else _down
+            node = move(self._tree.tree, self.counts[side], cursor, number, steps)
+            if node >= 0:
+                return node
+        node = super().quantile(share, number, side)
+        if cursor is not None or len(self._cursors) < _MOST_CURSORS:
+            nodes = self._span(LEAST, int(self.keys[node]), side)
+            below = int(self.counts[side][nodes[:-1]].sum())
+            self._cursors[side, share] = np.array([self.keys[node], below], dtype=np.int64)
+        return node
 
     @property
     def nbytes(self) -> int:
-        waiting = self._pending.nbytes + (0 if self._is_pending is None else self._is_pending.nbytes)
-        return super().nbytes + self._tree.nbytes + self._weights.nbytes + waiting
+        return super().nbytes + self._tree.nbytes

@@ -12,6 +12,7 @@ that are not NULL.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -60,7 +61,7 @@ def _take(
     return gone
 
 
-_NO_AMOUNTS = np.zeros(0, dtype=np.int64)
+NO_AMOUNTS = np.zeros(0, dtype=np.int64)
 
 
 class ValueIndex(ABC):
@@ -129,14 +130,14 @@ class ValueIndex(ABC):
 
     def add(self, basic: BasicWindow, side: int = 0) -> None:
         """The tuples of a basic window come."""
-        amounts = _NO_AMOUNTS if basic.amounts is None else basic.amounts
+        amounts = NO_AMOUNTS if basic.amounts is None else basic.amounts
         nulls = self.counts[side, NULL_NODE]
         self.kinds[side] += _add(basic.nodes, amounts, basic.amounts is None, self.counts[side])
         self.totals[side] += basic.tuples - int(self.counts[side, NULL_NODE] - nulls)
 
     def take(self, basic: BasicWindow, side: int = 0) -> None:
         """The tuples of a basic window go."""
-        amounts = _NO_AMOUNTS if basic.amounts is None else basic.amounts
+        amounts = NO_AMOUNTS if basic.amounts is None else basic.amounts
         nulls = self.counts[side, NULL_NODE]
         gone = _take(
             basic.nodes,
@@ -155,8 +156,8 @@ class ValueIndex(ABC):
     def nulls(self, side: int = 0) -> int:
         return int(self.counts[side, NULL_NODE])
 
-    def select(self, number: int, side: int = 0) -> int:
-        """The node of the value with `number` values before it, in order and counted as often as they are."""
+    def quantile(self, share: Fraction, number: int, side: int = 0) -> int:
+        """The node of the value with `number` tuples before it in order; `share` is what was asked for."""
         nodes = self.ordered(side)
         running = np.cumsum(self.counts[side][nodes])
         return int(nodes[np.searchsorted(running, number, side="right")])
@@ -227,7 +228,11 @@ class KeyedIndex(ValueIndex):
         self._is_linked[nodes[new]] = True
         self._holders[nodes[new]] = holders[new]
         self.domain.hold(holders[new])
+        self._linked(nodes[new])
         return nodes
+
+    def _linked(self, nodes: Ints) -> None:
+        """New nodes have their keys."""
 
     def _make_room(self) -> None:
         if self._room[1] == 0 and self._room[0] == self.capacity:

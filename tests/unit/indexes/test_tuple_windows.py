@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.indexes.index_kit import POOLS, PURGINGS, Truth, basic_windows, rank, same, tidy, types
 
@@ -37,6 +37,7 @@ def check(window, truth, type_):
 
 
 @pytest.mark.parametrize("spec", EXACT, ids=str)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_probes_find_what_a_scan_finds(spec, data):
     type_ = data.draw(types)
@@ -60,6 +61,7 @@ def test_probes_find_what_a_scan_finds(spec, data):
 
 
 @pytest.mark.parametrize("spec", EXACT, ids=str)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_ranges_find_what_a_scan_finds(spec, data):
     type_ = data.draw(types)
@@ -83,6 +85,7 @@ def test_ranges_find_what_a_scan_finds(spec, data):
 
 
 @pytest.mark.parametrize("spec", RANGES, ids=str)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_over_ranges_all_candidates_are_found(spec, data):
     type_ = data.draw(types)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.indexes.index_kit import (
     POOLS,
@@ -23,6 +23,7 @@ from sash.errors import InternalError
 from sash.indexes import Purging, value_window, value_windows
 from sash.indexes.g_index import GIndex
 from sash.indexes.list_storage import ListStorage
+from sash.indexes.t_index import TIndex
 from sash.indexes.value_window import ValueWindow
 from sash.lang.indexing import IndexSpec, Storage, ValueIndexKind
 
@@ -52,6 +53,7 @@ def check(window, truth):
 
 
 @pytest.mark.parametrize("spec", EXACT, ids=str)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_answers_are_those_of_recomputation(spec, data):
     type_ = data.draw(types)
@@ -75,6 +77,7 @@ def test_answers_are_those_of_recomputation(spec, data):
 
 
 @pytest.mark.parametrize("spec", RANGES, ids=str)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_ranges_have_the_counts_of_their_values(spec, data):
     type_ = data.draw(types)
@@ -110,6 +113,7 @@ def is_within(row, value):
 
 
 @pytest.mark.parametrize("spec", [*EXACT, *RANGES], ids=str)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_intersections_are_those_of_sets(spec, data):
     """Two windows of different length that share an index; exact ones also with indexes of their own."""
@@ -173,6 +177,25 @@ def test_labels_that_are_dealt_anew_leave_the_index_in_order(kind):
         truth.slide(values)
         if number % 50 == 49:
             check(window, truth)
+
+
+@pytest.mark.parametrize("has_directory", [False, True])
+@pytest.mark.parametrize("type_", [pa.int64(), pa.string()], ids=str)
+def test_a_tree_needs_no_directory_and_its_cursors_follow_any_move(has_directory, type_):
+    """Values drift slowly, jump, come back, and the window runs empty in between."""
+    random = np.random.default_rng(4)
+    window = ValueWindow(TIndex(type_, has_directory=has_directory), ListStorage(), 4)
+    truth = Truth(4)
+    for centre in (0, 5, 10, 4000, 4010, 4020, None, 0, 3, None, None, None, None, None, 9, 8000, 7):
+        drawn = [] if centre is None else random.normal(10_000 + centre, 400, 700).astype(np.int64)
+        values = pa.array(drawn, pa.int64()).cast(type_)
+        window.slide(values)
+        truth.slide(values)
+        check(window, truth)
+        probed = [truth.values[0], truth.values[-1], None] if truth.values else [None]
+        found = window.index.find(pa.array(probed, type_))
+        assert (found[:-1] > 0).all()
+        assert found[-1] == -1
 
 
 @pytest.mark.parametrize(
