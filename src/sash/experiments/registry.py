@@ -8,10 +8,15 @@ from pathlib import Path
 
 from sash.errors import UnknownName, UserError
 from sash.experiments import (
+    frequent_items,
+    index_maintenance,
+    index_queries,
+    index_speed,
     join_algorithms,
     join_order,
     operator_rates,
     planning,
+    ring_maintenance,
     scan_limit,
     spark_operators,
     upa_query_1,
@@ -47,6 +52,11 @@ _EXPERIMENTS = tuple(
         upa_query_4,
         join_order,
         join_algorithms,
+        index_speed,
+        index_maintenance,
+        index_queries,
+        ring_maintenance,
+        frequent_items,
     )
 )
 
