@@ -166,6 +166,8 @@ def _claims(outcomes: Outcomes, sizes: Sizes) -> list[Claim]:
     false = sum(one.false for seen in outcomes.values() for one in seen)
     from_three = {key: identified(seen) for key, seen in outcomes.items() if key[1] >= 3}
     worst = min(from_three, key=lambda key: from_three[key])
+    below = sum(share < 0.8 for share in from_three.values())
+    together = identified([one for key, seen in outcomes.items() if key[1] >= 3 for one in seen])
     long_lists = [identified(seen) for key, seen in outcomes.items() if key[0] == small and key[1] > 7]
     errors = [_error(seen) or 0.0 for key, seen in outcomes.items() if key[0] == small and key[1] >= 7]
     pairs = {key: _mean([one.pairs for one in seen]) for key, seen in outcomes.items()}
@@ -187,12 +189,20 @@ def _claims(outcomes: Outcomes, sizes: Sizes) -> list[Claim]:
         ),
         Claim(
             "identified",
-            "at least 80 % of the sources above δ are reported for k ≥ 3",
+            "of all sources that are above δ in windows with k ≥ 3, at least 80 % are reported",
+            "the general trend: ≥ 80 %",
+            f"{100 * together:.0f} %",
+            together >= 0.8,
+        ),
+        Claim(
+            "identified-each",
+            "at least 80 % are reported for each b and each k ≥ 3",
             "≥ 80 %",
-            f"{100 * from_three[worst]:.0f} % or more (least with b = {worst[0]}, k = {worst[1]})",
-            from_three[worst] >= 0.8,
-            "only a handful of sources are above δ, so one that is just above it and stands on too few lists "
-            "is a large share",
+            f"{below} of {len(from_three)} are below; least {100 * from_three[worst]:.0f} % with "
+            f"b = {worst[0]}, k = {worst[1]}",
+            not below,
+            "the same few sources are above δ in every window of this trace, so where one of two is just "
+            "above it, and on too few lists, half are missed every time",
         ),
         Claim(
             "almost-all",

@@ -123,6 +123,8 @@ class ValueWindow(WindowAnswers):
 
     def restore(self, state: State) -> None:
         """Take up a state; only for a window that has not slid."""
+        if self._held:
+            raise InternalError("a window takes up a state before it slides")
         entries = state["entries"]
         if isinstance(self.index, GIndex):
             if "bounds" in state and self.index.bounds is None:

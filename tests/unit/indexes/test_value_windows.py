@@ -123,6 +123,11 @@ def test_intersections_are_those_of_sets(spec, data):
     truths = Truth(2), Truth(3)
     for values in data.draw(basic_windows(type_)):
         if data.draw(st.booleans()):
+            states = left.snapshot(), right.snapshot()
+            left, right = value_windows(spec, type_, (2, 3))
+            left.restore(states[0])
+            right.restore(states[1])
+        if data.draw(st.booleans()):
             left.slide(values)
             truths[0].slide(values)
         else:
@@ -218,6 +223,13 @@ def test_a_policy_is_one_of_three():
     for given_ in ({}, {"tuples": 1, "slides": 1}):
         with pytest.raises(InternalError, match="purged"):
             Purging(**given_)
+
+
+def test_a_state_is_taken_up_before_the_first_slide():
+    window = value_window(IndexSpec(), pa.int64(), 2)
+    window.slide(pa.array([1]))
+    with pytest.raises(InternalError, match="before it slides"):
+        window.restore(window.snapshot())
 
 
 def test_what_only_values_can_say_is_refused_of_ranges():

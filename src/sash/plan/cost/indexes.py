@@ -11,7 +11,8 @@
   LIST.
 
 Costs are per tuple, in nodes touched, after table 1 of 003 with the structures of `sash.indexes`: AGGR
-sorts a basic window at once, and hash tables have as many buckets as values.
+sorts a basic window at once, and hash tables have as many buckets as values. They are as published where
+`sash.indexes` does better: a directory beside a T-INDEX finds values that it has.
 """
 
 from __future__ import annotations
