@@ -62,12 +62,22 @@ def _places_before(tree: Tree, node: int, key: int) -> int:
 
 
 @kernel
+def _places_through(tree: Tree, node: int, key: int) -> int:
+    """How many entries of a node of the tree have a key up to this one."""
+    low, high = 0, length_of(tree, node)
+    while low < high:
+        middle = (low + high) >> 1
+        if tree[node, FIRST + ENTRY * middle] <= key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
 def _child_of(tree: Tree, node: int, key: int) -> int:
     """The place of the child under which a key belongs."""
-    at = _places_before(tree, node, key)
-    if at < length_of(tree, node) and tree[node, FIRST + ENTRY * at] == key:
-        return at
-    return max(at - 1, 0)
+    return max(_places_through(tree, node, key) - 1, 0)
 
 
 @kernel
@@ -76,7 +86,7 @@ def _seek(tree: Tree, key: int) -> int:
     node = root_of(tree)
     while not is_leaf(tree, node):
         node = tree[node, CHILD + ENTRY * _child_of(tree, node, key)]
-    at = _places_before(tree, node, key)
+    at = _child_of(tree, node, key)
     if at < length_of(tree, node) and tree[node, FIRST + ENTRY * at] == key:
         return int(tree[node, SECOND + ENTRY * at])
     return -1
