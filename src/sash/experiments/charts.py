@@ -71,7 +71,13 @@ def _short(value: float) -> str:
 
 
 def draw_bars(
-    title: str, y: str, groups: Sequence[str], bars: Mapping[str, Sequence[float]], path: Path
+    title: str,
+    y: str,
+    groups: Sequence[str],
+    bars: Mapping[str, Sequence[float]],
+    path: Path,
+    *,
+    is_log: bool = False,
 ) -> None:
     """A group of bars for each of `groups`; `bars` has a value for each of them by name."""
     width = 0.8 / len(bars)
@@ -81,6 +87,8 @@ def draw_bars(
         axes.bar(places, values, width, color=_COLOURS[i % len(_COLOURS)], label=name)
     axes.set_xticks(range(len(groups)), groups, fontsize=8)
     axes.set_ylabel(y)
+    if is_log:
+        axes.set_yscale("log")
     axes.set_title(title, fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(fontsize=8, frameon=False)

@@ -10,12 +10,17 @@ from sash.errors import UnknownName, UserError
 from sash.experiments import (
     asw_rates,
     ci_count,
+    frequent_items,
     having_thresholds,
+    index_maintenance,
+    index_queries,
+    index_speed,
     join_algorithms,
     join_order,
     operator_rates,
     planning,
     query_scheduling,
+    ring_maintenance,
     running_sums,
     scan_limit,
     scheduling_decisions,
@@ -67,6 +72,11 @@ _EXPERIMENTS = tuple(
         running_sums,
         query_scheduling,
         scheduling_decisions,
+        index_speed,
+        index_maintenance,
+        index_queries,
+        ring_maintenance,
+        frequent_items,
     )
 )
 
