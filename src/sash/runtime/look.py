@@ -12,7 +12,6 @@ is that of the state when the question began.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -108,6 +107,8 @@ class Question:
         # By name: files that were opened and are not yet taken in, and those that are.
         self._opened: dict[str, pa.Table] = {}
         self._taken: set[str] = set()
+        # By stream: what a state has that was not asked for yet, the newest last.
+        self._ahead: dict[str, tuple[Snapshot, list[KeptFile]]] = {}
         self._since: dict[str, int] | None = None
         self._state: Snapshot | None = None
         self._evaluated = 0
@@ -127,11 +128,13 @@ class Question:
 
     def open(self, snapshot: Snapshot, stream: str, after: int) -> None:
         """Open the files of a stream with rows later than an instant, newest first."""
-        files = sorted(
-            (file for file in snapshot.kept if file.stream == stream), key=lambda file: file.newest
-        )
-        for file in reversed(files[bisect_right(files, after, key=lambda file: file.newest) :]):
-            self._open(snapshot, file)
+        state, files = self._ahead.get(stream, (None, []))
+        if state is not snapshot:
+            files = [file for file in snapshot.kept if file.stream == stream and file.name not in self._taken]
+            files.sort(key=lambda file: file.newest)
+            self._ahead[stream] = snapshot, files
+        while files and files[-1].newest > after:
+            self._open(snapshot, files.pop())
 
     def _open(self, snapshot: Snapshot, file: KeptFile) -> None:
         if file.name not in self._opened and file.name not in self._taken:
