@@ -67,14 +67,13 @@ class Ledger:
         """Rings for the streams that there are now; those at work on others are aborted."""
         events: list[Event] = []
         for stream, ring in list(self._rings.items()):
-            if stream not in retains or _period(retains[stream]) != ring.period:
+            if stream not in retains or _shape(retains[stream]) != (ring.size, ring.period):
                 events += self._scheduler.close(self._rings.pop(stream).name)
         for stream, retain in retains.items():
             if stream not in self._rings:
                 again = self._came[stream] = self._came.get(stream, 0) + 1
                 name = stream if again == 1 else f"{stream} ({again})"
-                period = _period(retain)
-                ring = self._rings[stream] = Ring(name, -(-retain // period) + 1, period)
+                ring = self._rings[stream] = Ring(name, *_shape(retain))
                 events += self._scheduler.open(ring)
         return events
 
@@ -186,5 +185,7 @@ class Reading:
             )
 
 
-def _period(retain: int) -> int:
-    return max(1, -(-retain // SUB_WINDOWS))
+def _shape(retain: int) -> tuple[int, int]:
+    """The size and period of a ring: the rows that are kept may begin in the midst of a sub-window."""
+    period = max(1, -(-retain // SUB_WINDOWS))
+    return -(-retain // period) + 1, period
