@@ -18,8 +18,9 @@ from sash.archive.rewrite import SlotTask
 from sash.archive.segment import Segment
 from sash.archive.versions import DATA
 
-_MOST_SEGMENTS = 8
-_FEWEST_SEGMENTS = 4
+# About 2.5 buckets for each key are a good compromise (000, section 5.1).
+_MOST_SEGMENTS = 4
+_FEWEST_SEGMENTS = 2
 _SPARSE = 0.5
 _TAKEN_SHARE = 8
 

@@ -19,7 +19,7 @@ from sash.archive.manifest import Manifest
 from sash.archive.report import Description, describe
 from sash.archive.segment import Segment, read_segment
 from sash.archive.spec import BORN, DIES, ArchiveSpec
-from sash.archive.taken import Taken, alive, load_taken, strike
+from sash.archive.taken import MARKS, Taken, alive, load_taken, strike
 from sash.archive.versions import Lease, Versions
 from sash.errors import ArchiveError, UnknownName
 from sash.lang import intervals
@@ -126,9 +126,10 @@ class Snapshot:
         if after is None:
             return
         none = Taken.none(self.spec)
+        taken = self._taken.narrowed(conditions)
         together: list[Segment] = []
         for key, slot in self.manifest.slots.items():
-            mine = self._taken.of(key, slot.cleaned) if self._taken else none
+            mine = taken.of(key, slot.cleaned) if taken else none
             segments = [each for each in slot.segments if self.spec.is_estimated or each.deaths[-1] > after]
             if mine.rows.num_rows:
                 # Each takes back one row of the sub-index, so its segments are looked at together.
@@ -155,8 +156,8 @@ class Snapshot:
         needed = {*names, *(condition.column for condition in where)}
         needed.update(floors if spec.is_estimated else (DIES,))
         if taken.rows.num_rows:
-            needed.update(spec.schema.names)
-        elif taken.keys.num_rows:
+            needed.update(MARKS)
+        if taken.keys.num_rows:
             needed.update((*spec.key, BORN))
         read = [name for name in spec.schema.names if name in needed]
         tables = [read_segment(self.root, segment, spec, where, read) for segment in segments]

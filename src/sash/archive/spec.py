@@ -6,16 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from sash.errors import ArchiveError, InternalError, UnknownName
 from sash.lang.types import Column, Schema, Type
 from sash.operators.delta import ARROW_TYPES
+from sash.state.fingerprints import fingerprint
+from sash.state.groups import plain
 
 BORN = "sash_ts"
 """The column with the instant at which a row entered the result, in microseconds."""
 DIES = "sash_exp"
 """The column with the instant at which it leaves: it is in the result on [BORN, DIES)."""
+IDENTITY = "sash_id"
+"""A hash of the values of a row, in archives whose rows may be taken back: equal rows have equal ones."""
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,7 @@ class ArchiveSpec:
         for column in self.key:
             if column not in names:
                 raise UnknownName("column", column, names)
-        taken = next((name for name in names if name in (BORN, DIES, *self.positions)), None)
+        taken = next((name for name in names if name in (BORN, DIES, IDENTITY, *self.positions)), None)
         if taken is not None:
             raise ArchiveError(
                 f"an archive cannot have a column '{taken}'",
@@ -53,7 +60,8 @@ class ArchiveSpec:
                 id="archive-column",
             )
         fields = [(column.name, ARROW_TYPES[column.type]) for column in self.columns]
-        times = [(name, pa.int64()) for name in (*self.positions, BORN, DIES)]
+        identity = (IDENTITY,) if self.is_strict else ()
+        times = [(name, pa.int64()) for name in (*self.positions, *identity, BORN, DIES)]
         object.__setattr__(self, "schema", pa.schema([*fields, *times]))
 
     def to_json(self) -> dict[str, Any]:
@@ -81,8 +89,16 @@ class ArchiveSpec:
 
     def fit(self, table: pa.Table) -> pa.Table:
         """A table with the columns of the files, in their order and of their types."""
-        wanted = self.schema
-        missing = [name for name in wanted.names if name not in table.column_names]
+        if self.is_strict and IDENTITY not in table.column_names:
+            table = table.append_column(IDENTITY, self.identities(table))
+        missing = [name for name in self.schema.names if name not in table.column_names]
         if missing:
             raise InternalError(f"rows for an archive lack the columns {', '.join(missing)}")
-        return table.select(wanted.names).cast(wanted)
+        return table.select(self.schema.names).cast(self.schema)
+
+    def identities(self, table: pa.Table) -> pa.Array:
+        """The hash of the values of each row."""
+        schema = pa.schema([self.schema.field(name) for name in self.columns.names])
+        values = table.select(schema.names).cast(schema)
+        prints = fingerprint([plain(column) for column in values.columns], table.num_rows)
+        return pa.array((prints.first ^ (prints.second * _ODD)).view(np.int64))

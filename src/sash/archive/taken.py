@@ -3,7 +3,8 @@
 A sub-index that an update need not touch keeps rows that have been taken back; the list of them stands beside
 it until the sub-index is written anew, and every reader consults it (000, section 3.5). There are two kinds:
 
-- a row: it takes back one row with the same values, birth and death in the sub-index that it names;
+- a row: it takes back one row with the same values, birth and death in the sub-index that it names. Of the
+  values the list has the key and the hash that stands beside each row, so it is small and quick to compare;
 - a key with an instant: it takes back all rows of the key that were born before, wherever they are. A
   sub-index is rid of them when it has been written anew after that instant.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,11 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sash.archive.conditions import among_rows
+from sash.archive.conditions import Condition, among_rows
 from sash.archive.failures import damaged, told
 from sash.archive.manifest import Manifest, PendingFile, SlotKey
 from sash.archive.segment import read_segment
-from sash.archive.spec import BORN, DIES, ArchiveSpec
+from sash.archive.spec import BORN, DIES, IDENTITY, ArchiveSpec
 from sash.archive.versions import DATA, read_named
 from sash.files import replace_file
 from sash.state.fingerprints import Keys, fingerprint
@@ -37,11 +38,13 @@ Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
 LAYOUT, SLOT = "sash_layout", "sash_slot"
+MARKS = (IDENTITY, BORN, DIES)
+"""By which a row in a sub-index is told from others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """`rows` have the columns of the files, after LAYOUT and SLOT; `keys` those of the key, and BORN."""
+    """`rows` have LAYOUT, SLOT, the columns of the key and `MARKS`; `keys` those of the key, and BORN."""
 
     rows: pa.Table
     keys: pa.Table
@@ -50,11 +53,19 @@ class Taken:
     def none(spec: ArchiveSpec) -> Taken:
         places = [pa.field(name, pa.int32()) for name in (LAYOUT, SLOT)]
         keys = [spec.schema.field(name) for name in (*spec.key, BORN)]
-        rows = pa.schema([*places, *spec.schema])
+        rows = pa.schema([*places, *keys[:-1], *(pa.field(name, pa.int64()) for name in MARKS)])
         return Taken(rows.empty_table(), pa.schema(keys).empty_table())
 
     def __bool__(self) -> bool:
         return bool(self.rows.num_rows or self.keys.num_rows)
+
+    def narrowed(self, where: Sequence[Condition]) -> Taken:
+        """What concerns rows that fulfil some conditions."""
+        rows, keys = self.rows, self.keys
+        for each in where:
+            rows = rows.filter(pa.array(each.holds(plain(rows.column(each.column)))))
+            keys = keys.filter(pa.array(each.holds(plain(keys.column(each.column)))))
+        return Taken(rows, keys)
 
     def of(self, key: SlotKey, cleaned: int) -> Taken:
         """What concerns one sub-index."""
@@ -122,20 +133,19 @@ def strike(table: pa.Table, taken: Taken, spec: ArchiveSpec) -> pa.Table:
     if taken.keys.num_rows and table.num_rows:
         kept &= ~_of_keys(table, taken.keys, spec)
     if taken.rows.num_rows and table.num_rows:
-        names = spec.schema.names
-        kept &= ~cancel(table.select(names), taken.rows.select(names))[0]
+        kept &= ~cancel(table, taken.rows, MARKS)[0]
     return table if kept.all() else table.filter(pa.array(kept))
 
 
-def cancel(table: pa.Table, taken: pa.Table) -> tuple[Bools, Bools]:
-    """Which rows of a table go when each of some rows takes one equal row away, and which of those do.
+def cancel(table: pa.Table, taken: pa.Table, marks: Sequence[str]) -> tuple[Bools, Bools]:
+    """Which rows of a table go when each of some rows takes an equal one away, and which of those find one.
 
-    Of equal rows the first goes first.
+    Rows are equal that have equal marks. Of equal rows the first goes first.
     """
     numbers = KeyTable()
-    taking = numbers.intern(_prints(taken))
+    taking = numbers.intern(_prints(taken, marks))
     wanted = np.bincount(taking, minlength=1)
-    rows = numbers.find(_prints(table))
+    rows = numbers.find(_prints(table, marks))
     candidates = np.flatnonzero(rows >= 0)
     of = rows[candidates]
     going = np.zeros(table.num_rows, dtype=np.bool_)
@@ -153,15 +163,15 @@ def _rank(values: Ints) -> Ints:
     return rank
 
 
-def _prints(table: pa.Table) -> Keys:
-    return fingerprint([plain(column) for column in table.columns], table.num_rows)
+def _prints(table: pa.Table, names: Sequence[str]) -> Keys:
+    return fingerprint([plain(table.column(name)) for name in names], table.num_rows)
 
 
 def _of_keys(table: pa.Table, keys: pa.Table, spec: ArchiveSpec) -> Bools:
     """Which rows are taken back by a key: those born before the latest instant of theirs."""
     numbers = KeyTable()
-    known = numbers.intern(_prints(keys.select(spec.key)))
-    rows = numbers.find(_prints(table.select(spec.key)))
+    known = numbers.intern(_prints(keys, spec.key))
+    rows = numbers.find(_prints(table, spec.key))
     before = np.full(int(known.max()) + 1, np.iinfo(np.int64).min, dtype=np.int64)
     np.maximum.at(before, known, keys.column(BORN).to_numpy())
     found: Bools = (rows >= 0) & (table.column(BORN).to_numpy() < before[rows])
@@ -178,11 +188,11 @@ def strike_keys(table: pa.Table, keys: pa.Table, spec: ArchiveSpec) -> pa.Table:
 # ---------------------------------------------------------------------------------------- locating
 
 
-def told_columns(taken: pa.Table, spec: ArchiveSpec) -> list[str]:
-    """By which columns rows that take back others find them."""
+def told_marks(taken: pa.Table, spec: ArchiveSpec) -> tuple[str, ...]:
+    """By which marks rows that take back others find them: guessed deaths are known to nobody else."""
     if spec.is_estimated:
-        return list(spec.columns.names)
-    return [*spec.columns.names, *((BORN,) if BORN in taken.column_names else ()), DIES]
+        return (IDENTITY,)
+    return (IDENTITY, BORN, DIES) if BORN in taken.column_names else (IDENTITY, DIES)
 
 
 def locate(
@@ -190,16 +200,16 @@ def locate(
 ) -> tuple[pa.Table, int]:
     """The stored rows that some rows take back, as rows of `Taken`, and how many are not there.
 
-    With birth and death a row's place is arithmetic. Otherwise rows of its key are read, in the sub-indices
-    that foresee its death or, where deaths are guesses, in all; of equal rows the oldest goes.
+    With birth and death a row's place is arithmetic. Otherwise rows of its key are looked at, in the
+    sub-indices that foresee its death or, where deaths are guesses, in all; of equal rows the oldest goes.
     """
     spec = manifest.spec
-    names = told_columns(asked, spec)
-    if BORN in names and len(manifest.layouts) == 1:
+    marks = told_marks(asked, spec)
+    if BORN in marks and len(manifest.layouts) == 1:
         ts, exp = (asked.column(name).to_numpy() for name in (BORN, DIES))
         return _placed(asked, spec, manifest.newest, manifest.layout.slots(ts, exp)), 0
     stored = _stored(root, manifest, asked, standing, through)
-    going, found = cancel(stored.select(names), asked.select(names))
+    going, found = cancel(stored, asked, marks)
     return stored.filter(pa.array(going)), int((~found).sum())
 
 
@@ -207,11 +217,13 @@ def _stored(root: Path, manifest: Manifest, asked: pa.Table, standing: Taken, th
     """Live rows of the keys of some rows, with the places where they lie, oldest first."""
     spec = manifest.spec
     where = among_rows(asked, spec.columns, spec.key)
+    standing = standing.narrowed(where)
+    names = [name for name in spec.schema.names if name in (*spec.key, *spec.positions, *MARKS)]
     found = [Taken.none(spec).rows]
     for key in _candidates(manifest, asked):
         slot = manifest.slots[key]
-        tables = [read_segment(root, segment, spec, where) for segment in slot.segments]
-        rows = pa.concat_tables([spec.schema.empty_table(), *tables])
+        tables = [read_segment(root, segment, spec, where, names) for segment in slot.segments]
+        rows = pa.concat_tables([spec.schema.empty_table().select(names), *tables])
         rows = strike(alive(rows, spec, through, manifest.floors), standing.of(key, slot.cleaned), spec)
         found.append(_placed(rows, spec, key.layout, np.full(rows.num_rows, key.slot)))
     table = pa.concat_tables(found)
@@ -231,9 +243,10 @@ def _candidates(manifest: Manifest, asked: pa.Table) -> Iterable[SlotKey]:
 
 
 def _placed(rows: pa.Table, spec: ArchiveSpec, layout: int, slots: Ints) -> pa.Table:
+    schema = Taken.none(spec).rows.schema
     place = pa.array(np.full(rows.num_rows, layout, dtype=np.int32))
-    columns = [place, pa.array(slots, pa.int32()), *(rows.column(name) for name in spec.schema.names)]
-    return pa.Table.from_arrays(columns, schema=Taken.none(spec).rows.schema)
+    columns = [place, pa.array(slots, pa.int32()), *(rows.column(name) for name in schema.names[2:])]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def alive(table: pa.Table, spec: ArchiveSpec, after: int, floors: Mapping[str, int]) -> pa.Table:

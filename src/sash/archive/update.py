@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.archive.spec import BORN, DIES, ArchiveSpec
-from sash.archive.taken import cancel, strike_keys, told_columns
+from sash.archive.spec import BORN, DIES, IDENTITY, ArchiveSpec
+from sash.archive.taken import cancel, strike_keys, told_marks
 from sash.errors import DataError, InternalError
 
 
@@ -71,10 +71,13 @@ def net(
         rows = strike_keys(rows, keys, spec)
     if taken is None or not taken.num_rows:
         return rows, None
+    if not spec.is_strict:
+        raise InternalError("rows are taken back from an archive that is not strict")
     if not spec.is_estimated:
         # What has died meanwhile needs nobody to take it back.
         taken = taken.filter(pc.greater(taken.column(DIES), through))
-    names = told_columns(taken, spec)
+    names = [name for name in spec.schema.names if name in taken.column_names]
     taken = taken.select(names).cast(pa.schema([spec.schema.field(name) for name in names]))
-    going, found = cancel(rows.select(names), taken)
+    taken = taken.append_column(IDENTITY, spec.identities(taken))
+    going, found = cancel(rows, taken, told_marks(taken, spec))
     return rows.filter(pa.array(~going)), taken.filter(pa.array(~found))

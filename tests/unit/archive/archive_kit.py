@@ -9,12 +9,12 @@ import math
 import random
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
 from sash.archive import BORN, TECHNIQUES, ArchiveSpec, Update
+from sash.archive.spec import IDENTITY
 from sash.lang.types import Column, Schema, Type
 
 EVERY, SPAN = 10, 60
@@ -39,9 +39,10 @@ class Row:
 def table(rows: list[Row], spec: ArchiveSpec = SPEC) -> pa.Table:
     """Rows as an update takes them."""
     data = [(*row.values, *row.positions, row.born, row.dies) for row in rows]
-    columns = list(zip(*data, strict=True)) if data else [()] * len(spec.schema)
-    arrays = [pa.array(list(c), f.type) for c, f in zip(columns, spec.schema, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=spec.schema)
+    schema = pa.schema([field for field in spec.schema if field.name != IDENTITY])
+    columns = list(zip(*data, strict=True)) if data else [()] * len(schema)
+    arrays = [pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def keys(pairs: list[tuple[Any, int]]) -> pa.Table:
@@ -114,7 +115,3 @@ def random_rows(
         x = rng.choice([0.0, -0.0, 1.5, float("nan"), None])
         rows.append(Row((key, rng.choice(["a", "ä", "", None]), x), born, born + rng.randint(1, SPAN)))
     return rows
-
-
-def timestamp(micros: int) -> datetime:
-    return datetime.fromtimestamp(micros / 1e6)
