@@ -141,7 +141,8 @@ class ArchiveWriter:
         if repeated is not None:
             return repeated
         spec = self._manifest.spec
-        rows = lasting(update.rows, spec, update.through)
+        floors = {**self._manifest.floors, **update.floors}
+        rows = alive(lasting(update.rows, spec, update.through), spec, update.through, floors)
         rows, taken = net(rows, update.taken_rows, update.taken_keys, spec, update.through)
         oldest = pc.min(rows.column(BORN)).as_py() if rows.num_rows else None
         since = None if oldest is None else oldest - 1

@@ -65,15 +65,10 @@ class Feed:
         born += rng.integers(1, EVERY, len(born), endpoint=True)
         dies = born + rng.integers(1, SPAN, len(born), endpoint=True)
         ends = np.cumsum(sizes)
-        # One table cannot take gigabytes of text, so a large window is filled in several steps.
-        steps = max(1, -(-2 * self.live * (_TEXT + 24) // _STEP))
-        edges = [
-            *np.linspace(0, PERIODS, min(steps, PERIODS) + 1).astype(int)[1:],
-            *range(PERIODS + 1, len(ends) + 1),
-        ]
+        edges = self._edges()
         begin = 0
         for batch, edge in enumerate(edges):
-            end, through = int(ends[edge - 1]), int(edge - PERIODS) * EVERY
+            end, through = int(ends[edge - 1]), (edge - PERIODS) * EVERY
             live = begin + np.flatnonzero(dies[begin:end] > through)
             yield Update(batch, through, self._rows(born[live], dies[live], batch))
             begin = end
@@ -84,7 +79,9 @@ class Feed:
         window = int(sizes[:PERIODS].sum())
         rng = np.random.default_rng([self.seed, 2])
         rate = ArrivalRate(memory=0.0)
-        arrived = 0
+        edges = self._edges()
+        waiting: list[pa.Table] = []
+        arrived = batch = 0
         for interval, size in enumerate(sizes.tolist()):
             number = interval - PERIODS + 1
             born = (number - 1) * EVERY + np.sort(rng.integers(1, EVERY, size, endpoint=True))
@@ -94,8 +91,21 @@ class Feed:
             arrived += size
             dies = guess_deaths(born, position + window - (arrived - size + np.arange(size)), rate, SPAN)
             rows = self._rows(born, dies, interval).append_column(_POSITION, pa.array(position))
-            floors = {_POSITION: arrived - window}
-            yield Update(interval, number * EVERY, rows, floors=floors)
+            waiting.append(rows)
+            if interval + 1 in edges:
+                floors = {_POSITION: arrived - window}
+                yield Update(batch, number * EVERY, pa.concat_tables(waiting), floors=floors)
+                waiting = []
+                batch += 1
+
+    def _edges(self) -> list[int]:
+        """After how many intervals there is an update.
+
+        The window is filled at once, but one table cannot take gigabytes of text: a large one is in steps.
+        """
+        steps = min(PERIODS, max(1, -(-2 * self.live * (_TEXT + 24) // _STEP)))
+        filling = np.linspace(0, PERIODS, steps + 1).astype(int)[1:].tolist()
+        return [*filling, *range(PERIODS + 1, PERIODS + self.updates + 1)]
 
     def _rows(self, born: Ints, dies: Ints, number: int) -> pa.Table:
         rng = np.random.default_rng([self.seed, 3, number])

@@ -39,8 +39,7 @@ def taking(feed: Feed, how: str) -> Iterator[Update]:
         if how == NONE:
             yield update
             continue
-        rows = update.rows.cast(STRICT_SPEC.schema)
-        chosen = rows.take(pa.array(np.arange(0, rows.num_rows, _SHARE)))
+        chosen = update.rows.take(pa.array(np.arange(0, update.rows.num_rows, _SHARE)))
         waiting.append(chosen)
         known = pa.concat_tables(waiting)
         born, dies = known.column(BORN).to_numpy(), known.column(DIES).to_numpy()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sash.archive import TECHNIQUES, Layout
 from sash.archive.techniques import Order, technique_of
 from sash.errors import ArchiveError, UnknownName
+from sash.lang.declare import ARCHIVE_TECHNIQUES
 
 EVERY, SPAN = 2, 16
 
@@ -104,6 +105,12 @@ def test_random_order_is_the_same_every_time_and_fair():
 def test_a_wave_index_divides_one_time_by_all_partitions():
     assert technique_of("reindex").grid((4, 4)) == (16, 1)
     assert technique_of("d-exp").grid((2, 3)) == (1, 6)
+
+
+def test_every_technique_of_the_language_is_one():
+    for name in ARCHIVE_TECHNIQUES:
+        assert name == "auto" or technique_of(name) in TECHNIQUES.values()
+    assert {*TECHNIQUES} <= {*ARCHIVE_TECHNIQUES}
 
 
 def test_names_and_grids_that_cannot_be():
