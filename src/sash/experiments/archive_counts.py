@@ -17,7 +17,7 @@ from sash.experiments.result import Claim, Note, Result, silent
 NAME = "archive-counts"
 TITLE = "updates of results of windows of rows (000, figure 17)"
 SCALES = {
-    "small": Feed(15_000, FLUCTUATING, 24),
+    "small": Feed(15_000, FLUCTUATING, 18),
     "medium": Feed(500_000, FLUCTUATING),
     "paper": Feed(5_000_000, FLUCTUATING),
 }
