@@ -135,7 +135,9 @@ def _claims(seen: Seen, by_name: dict[str, Measured]) -> list[Claim]:
             "5–9 %, 2–3 %",
             f"{less(updates['rebuild'], updates['norebuild'])} faster, probes take "
             f"{probes['norebuild'] / probes['rebuild']:.2f} × as long",
-            updates["norebuild"] < updates["rebuild"] and probes["norebuild"] > probes["rebuild"],
+            0.85 * updates["rebuild"] < updates["norebuild"] < updates["rebuild"]
+            and probes["rebuild"] < probes["norebuild"] < 1.1 * probes["rebuild"],
+            "the directions are those published, the differences are larger: files are not changed in place",
         ),
         same_rows(by_name),
     ]
