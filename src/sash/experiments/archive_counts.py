@@ -65,7 +65,8 @@ def _claims(seen: dict[str, Measured]) -> list[Claim]:
                 f"{g}x{e} {at('countrebuild', g, e).update:.3g} ms" for g, e in ((4, 4), (8, 2), (2, 8))
             ),
             at("countrebuild", 4, 4).update
-            < min(at("countrebuild", g, e).update for g, e in ((8, 2), (2, 8))),
+            < at("countrebuild", 8, 2).update
+            < at("countrebuild", 2, 8).update,
         ),
         Claim(
             "few",
