@@ -27,12 +27,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.disk import reason, remedy
 from sash.errors import CheckpointError
 from sash.operators.preaggregate import Partial
 from sash.plan.periodic import SynopsisSpec
 from sash.runtime.cell import StateFile, batch_of, damaged, read_file
 from sash.runtime.clock import StreamState
-from sash.runtime.disk import reason, remedy
 from sash.runtime.files import save_file, told
 from sash.runtime.partials import from_table, to_table
 from sash.runtime.recipe import Recipe
