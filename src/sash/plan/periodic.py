@@ -36,10 +36,14 @@ class SynopsisSpec:
 
     def covers(self, select: BoundSelect) -> bool:
         """Whether it answers a query, windows of which it may not have in full yet."""
+        return self.covers_groups(select) and self.panes.have(select.window)
+
+    def covers_groups(self, select: BoundSelect) -> bool:
+        """Whether it has the groups and measures of a query."""
         if (self.stream, self.where, self.keys) != (select.stream, select.where, select.keys):
             return False
         measures = {measure for call in select.aggregates for measure in measures_of(call)}
-        return measures <= {*self.measures, ROWS} and self.panes.have(select.window)
+        return measures <= {*self.measures, ROWS}
 
     @property
     def columns(self) -> tuple[str, ...]:

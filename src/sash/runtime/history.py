@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from sash.disk import reason
 from sash.errors import UserError
-from sash.runtime.disk import reason
 from sash.runtime.retained import FIRST
 from sash.transactions.events import Event
 from sash.transactions.json_lines import header

@@ -1,4 +1,4 @@
-"""One-time queries over the windows of a run as they are: over the rows that its streams keep.
+"""One-time queries over the windows of a run as they are: from its synopses, or the rows that streams keep.
 
 The rows that the windows can hold pass through the same operators as those of standing queries, from the
 oldest that is needed to the instant that the run has reached; the answer is of that instant. Nothing of the
@@ -7,7 +7,8 @@ run is touched, so a question never waits for a batch, and no batch for a questi
 With the isolation LWS the answer is that of the newest state when it is ready. Files are opened in TTU order,
 those that go last first. If a batch was committed meanwhile, the operators go on from where they are with the
 files that are new, as those of standing queries do with each batch; nothing is read twice. With WS the answer
-is that of the state when the question began.
+is that of the state when the question began. What a synopsis answers is looked up in the pane files of a
+state, and once more if a newer one came.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from sash.operators.delta import Delta
 from sash.plan.panes import last_boundary
 from sash.plan.run_plan import RunPlan, feed_of, plan_run
 from sash.runtime.continuous import ContinuousPlane, relation_delta
-from sash.runtime.ledger import Ledger
+from sash.runtime.ledger import Ledger, Step
+from sash.runtime.lookup import from_synopsis, is_covered
 from sash.runtime.retained import FIRST, Gone, KeptFile, Snapshot, in_order, open_kept, rows_later
 from sash.runtime.scans import scan_rows
 from sash.runtime.sources import Position, open_source, read, read_whole
@@ -68,13 +70,13 @@ def look(
     name = " ".join(asked.text.split())
     attempts = 0
     while attempts < ATTEMPTS:
-        with ledger.reading(name, question.spans(ledger.latest), chosen) as reading:
+        with ledger.reading(name, question.spans, chosen) as reading:
             while attempts < ATTEMPTS:
                 attempts += 1
                 for step in reading.steps():
                     # A file that is gone is of no use to the newest state, either.
                     with suppress(Gone):
-                        question.open(step.state, step.stream, step.after)
+                        question.open(step)
                 try:
                     question.evaluate(reading.state)
                 except Gone as gone:
@@ -94,6 +96,7 @@ class Question:
     """A one-time query at work: a state is evaluated, then newer ones from there."""
 
     def __init__(self, program: Program, base_dir: Path) -> None:
+        (self._asked,) = (query.plan for query in program.one_time)
         self._plan = plan_run(program)
         (self._query,) = self._plan.one_time
         self._base_dir = base_dir
@@ -112,10 +115,12 @@ class Question:
         self._since: dict[str, int] | None = None
         self._state: Snapshot | None = None
         self._evaluated = 0
+        # What a synopsis answered, and of which instant.
+        self._found: tuple[pa.Table, int] | None = None
 
-    def spans(self, snapshot: Snapshot) -> dict[str, int | None]:
-        """By stream, how far back the windows reach at most; UserError if that is not kept."""
-        self._reach(snapshot)
+    @property
+    def spans(self) -> dict[str, int | None]:
+        """By stream, how far back the windows reach at most; None: perhaps all the way."""
         return {stream.name: _span(self._query.plan, stream) for stream in self._streams}
 
     def _reach(self, snapshot: Snapshot) -> dict[str, int]:
@@ -126,15 +131,24 @@ class Question:
             return {}
         return {stream.name: _since(self._query.plan, stream, snapshot) for stream in self._streams}
 
-    def open(self, snapshot: Snapshot, stream: str, after: int) -> None:
-        """Open the files of a stream with rows later than an instant, newest first."""
-        state, files = self._ahead.get(stream, (None, []))
-        if state is not snapshot:
-            files = [file for file in snapshot.kept if file.stream == stream and file.name not in self._taken]
-            files.sort(key=lambda file: file.newest)
-            self._ahead[stream] = snapshot, files
-        while files and files[-1].newest > after:
-            self._open(snapshot, files.pop())
+    def open(self, step: Step) -> None:
+        """Open the files of a sub-window, newest first."""
+        state, files = self._ahead.get(step.stream, (None, []))
+        if state is not step.state:
+            files = []
+            if not self._is_looked_up(step.state):
+                files = [file for file in step.state.kept if file.stream == step.stream]
+                files.sort(key=lambda file: file.newest)
+            self._ahead[step.stream] = step.state, files
+        while files and files[-1].newest > step.after:
+            self._open(step.state, files.pop())
+
+    def _is_looked_up(self, snapshot: Snapshot) -> bool:
+        """Whether a synopsis answers; once rows have been taken in, they do."""
+        through, panes = snapshot.through, snapshot.panes
+        if self._since is not None or through is None or panes is None:
+            return False
+        return is_covered(self._asked, panes, through)
 
     def _open(self, snapshot: Snapshot, file: KeptFile) -> None:
         if file.name not in self._opened and file.name not in self._taken:
@@ -142,6 +156,13 @@ class Question:
 
     def evaluate(self, snapshot: Snapshot) -> None:
         """Go on to a state, with what is new in it; Gone if a file is, and then nothing has happened."""
+        self._found = None
+        if self._is_looked_up(snapshot):
+            assert snapshot.panes is not None
+            assert snapshot.through is not None
+            self._found = from_synopsis(self._asked, snapshot.panes, snapshot.streams, snapshot.through)
+            self._state = snapshot
+            return
         since = self._since
         if since is None:
             since = self._reach(snapshot)
@@ -186,6 +207,8 @@ class Question:
 
     def answer(self, isolation: Isolation) -> OnceAnswer:
         assert self._state is not None
+        if self._found is not None:
+            return OnceAnswer(*self._found, self._state.batch, isolation)
         (table,) = self._plane.once().values()
         return OnceAnswer(table, self._state.through, self._state.batch, isolation)
 
@@ -244,7 +267,7 @@ def _since(query: Node, stream: StreamDefinition, snapshot: Snapshot) -> int:
     if stream.retain is None:
         raise _refused(
             stream,
-            "keeps no rows for questions",
+            "keeps no rows for questions, and no synopsis covers this one",
             f"declare it with RETAIN, at least as long as the window: CREATE STREAM {stream.name} (…) … "
             "RETAIN 10 MIN FROM …",
         )
