@@ -349,6 +349,25 @@ def test_the_history_of_a_session_is_recorded_and_kept_its_promises(tmp_path):
     assert "3 committed queries (1 ws, 2 lws), 0 aborted" in found.lines[0]
 
 
+def test_what_a_synopsis_answers_is_a_transaction_too(tmp_path):
+    path = tmp_path / "history.jsonl"
+    options = {"runtime": "inline", "batch_rows": 300, "checkpoint": tmp_path / "state"}
+    with connect(base_dir=tmp_path, record_history=path, **options) as session:
+        # Without RETAIN there are no rows to read.
+        session.sql(STREAM.replace("RETAIN 2 SEC", ""))
+        counts = session.query("Rstream(SELECT COUNT(*) AS n FROM p [RANGE 4 SEC SLIDE 1 SEC])")
+        answers = iter(counts)
+        for isolation in ("lws", "ws"):
+            seen = int(next(answers).at.timestamp() * 1_000_000)
+            table = session.ask("SELECT COUNT(*) AS n FROM p [RANGE 2 SEC SLIDE 1 SEC]", isolation=isolation)
+            assert table.schema.metadata[b"sash.isolation"] == isolation.encode()
+            assert int(table.schema.metadata[b"sash.instant"]) >= seen
+            assert table.column("n")[0].as_py() > 0
+    found = verify_file(path)
+    assert found.violation is None
+    assert "2 committed queries (1 ws, 1 lws), 0 aborted" in found.lines[0]
+
+
 def test_a_run_that_goes_on_appends_to_the_history(tmp_path):
     rows = "".join(f"{t},{t}\n" for t in range(40))
     (tmp_path / "x.csv").write_text(f"t,n\n{rows}")
