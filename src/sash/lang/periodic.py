@@ -16,7 +16,9 @@ from sash.lang.types import Type
 from sash.lang.values import AggregateCall, AggregateFunction, Named, Scalar
 
 _QUOTED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
-_EXECUTABLE = frozenset(AggregateFunction[name] for name in ("COUNT", "SUM", "AVG", "MIN", "MAX"))
+_NOT_EXECUTABLE = frozenset(
+    AggregateFunction[name] for name in ("FREQUENT", "APPROX_COUNT_DISTINCT", "APPROX_QUANTILE", "APPROX_TOP")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,4 @@ def _missing_window(window: algebra.Window) -> str | None:
 
 
 def _missing_call(call: AggregateCall) -> str | None:
-    if call.is_distinct:
-        return f"{call.function.value}(DISTINCT …)"
-    return None if call.function in _EXECUTABLE else f"the aggregate {call.function.value}"
+    return f"the aggregate {call.function.value}" if call.function in _NOT_EXECUTABLE else None

@@ -19,6 +19,7 @@ panes have it, subtracting would leave an error that outlives the tuple that cau
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NewType
 
@@ -115,8 +116,11 @@ def algebra_of(call: AggregateCall) -> Algebra:
 
 
 def measures_of(call: AggregateCall) -> tuple[Measure, ...]:
-    """What a synopsis must keep to answer `call`, the number of rows always first."""
-    if call.argument is None:
+    """What a synopsis must keep per group to answer `call`, the number of rows always first.
+
+    Values are kept apart: see `values_of`.
+    """
+    if call.argument is None or algebra_of(call).kept is not Kept.MEASURES:
         return (ROWS,)
     nulls = Measure(MeasureKind.NULLS, call.argument)
     match call.function:
@@ -130,3 +134,9 @@ def measures_of(call: AggregateCall) -> tuple[Measure, ...]:
             return (ROWS, nulls, Measure(MeasureKind.MAX, call.argument))
         case _:
             raise InternalError(f"{call.function.value} is not made of measures")
+
+
+def values_of(calls: Iterable[AggregateCall]) -> tuple[Scalar, ...]:
+    """The arguments whose values, with their counts, answer some of the calls."""
+    needing = (call.argument for call in calls if algebra_of(call).kept is Kept.VALUES)
+    return tuple(dict.fromkeys(argument for argument in needing if argument is not None))

@@ -2,23 +2,28 @@
 
 Queries over the same stream with the same WHERE and the same grouping read one synopsis, whatever
 their windows, aggregates and HAVING: its panes are fine enough for all of their windows and it keeps
-the union of their measures.
+the union of their measures. The values of an argument, for aggregates that need them, are counted beside it,
+once for all of its queries: they are a synopsis by one more key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from sash.lang.bound import BoundSelect, QueryDefinition, Scalar, StreamDefinition, Window
 from sash.lang.periodic import not_yet
-from sash.plan.measures import ROWS, Measure, measures_of
+from sash.plan.measures import ROWS, Measure, measures_of, values_of
 from sash.plan.panes import Panes
 
 
 @dataclass(frozen=True, slots=True)
 class SynopsisSpec:
-    """What one synopsis pre-aggregates: rows of `stream` that pass `where`, per pane and group."""
+    """What one synopsis pre-aggregates: rows of `stream` that pass `where`, per pane and group.
+
+    `values` are arguments whose values are counted beside it, each by a synopsis that is `of` this one.
+    """
 
     name: str
     stream: str
@@ -27,6 +32,19 @@ class SynopsisSpec:
     panes: Panes
     measures: tuple[Measure, ...]
     longest: int
+    values: tuple[Scalar, ...] = ()
+    of: str | None = None
+
+    def counting(self) -> Iterator[SynopsisSpec]:
+        """The synopses that count its values: the last key is the argument."""
+        for number, argument in enumerate(self.values):
+            keys = (*self.keys, argument)
+            yield replace(
+                self, name=self.counting_name(number), keys=keys, measures=(ROWS,), values=(), of=self.name
+            )
+
+    def counting_name(self, number: int) -> str:
+        return f"{self.name}v{number}"
 
     @property
     def scalars(self) -> tuple[Scalar, ...]:
@@ -37,6 +55,8 @@ class SynopsisSpec:
     def covers(self, select: BoundSelect) -> bool:
         """Whether it answers a query, windows of which it may not have in full yet."""
         if (self.stream, self.where, self.keys) != (select.stream, select.where, select.keys):
+            return False
+        if self.of is not None or not set(values_of(select.aggregates)) <= set(self.values):
             return False
         measures = {measure for call in select.aggregates for measure in measures_of(call)}
         return measures <= {*self.measures, ROWS} and self.panes.have(select.window)
@@ -117,10 +137,11 @@ def plan_periodic(
             continue
         groupings.setdefault((select.stream, select.where, select.keys), []).append(query)
     synopses: list[SynopsisSpec] = []
+    made = itertools.count()
     for members in groupings.values():
         for panes, sharers in _share_panes(members):
-            spec = _synopsis(f"{name}{len(synopses)}", panes, sharers)
-            synopses.append(spec)
+            spec = _synopsis(f"{name}{next(made)}", panes, sharers)
+            synopses += [spec, *spec.counting()]
             planned.update({query.name: PeriodicQuery(query, spec.name) for query in sharers})
     return PeriodicPlan(tuple(streams), tuple(synopses), tuple(planned[query.name] for query in definitions))
 
@@ -155,4 +176,5 @@ def _synopsis(name: str, panes: Panes, queries: list[QueryDefinition]) -> Synops
         panes,
         (ROWS, *measures),
         max(select_of(query).window.range for query in queries),
+        values_of(call for query in queries for call in select_of(query).aggregates),
     )

@@ -35,7 +35,7 @@ from sash.synopses.pane_store import power_of_two
 from sash.synopses.spanned import Spanned
 
 Ints = npt.NDArray[np.int64]
-_LARGEST_DENOMINATOR = 10**9
+LARGEST_DENOMINATOR = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +407,7 @@ class BIntQnt(Spanned):
         """Per slot and fraction p the ⌈p·n⌉-th least value of the window (any, if n is 0); per slot n."""
         rows = self._rows(left, right)
         asked = np.arange(self.slots) if slots is None else slots
-        plain = [fraction.limit_denominator(_LARGEST_DENOMINATOR) for fraction in fractions]
+        plain = [fraction.limit_denominator(LARGEST_DENOMINATOR) for fraction in fractions]
         found = np.zeros((len(asked), len(plain)), dtype=np.int64)
         totals = np.zeros(len(asked), dtype=np.int64)
         quantiles(

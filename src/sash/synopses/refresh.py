@@ -6,7 +6,8 @@ each row's state is compared with the state before it of the same group, HAVING 
 expressions are evaluated over whole columns, and equal rows that leave and enter at one instant cancel.
 
 Invariant: after a flush `_before` holds, per slot, the totals at the last boundary. The answer at an
-instant is a function of those totals alone, so nothing else of a query needs to be remembered.
+instant is a function of those totals alone, so nothing else of a query needs to be remembered. Aggregates
+that need the values of a group (`ValueStates`) are answered in the step, and are totals like the others.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from sash.state import kernels
 from sash.state.groups import GroupTable, canonical, plain
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.finalize import Values, finalize
+from sash.synopses.value_states import ValueStates
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -54,9 +56,11 @@ class Refresher:
         self._changing = [q for q in queries if q not in self._whole]
         # Without GROUP BY keys an aggregate has one row even over an empty window.
         self._is_global = not synopsis.spec.keys
+        calls = [call for query in queries for call in query.select.aggregates]
+        self._values = ValueStates(synopsis, window.range, calls)
         self._last: int | None = None
         self._left = self._right = synopsis.log.base
-        self._before = synopsis.layout.empty(0)
+        self._before = self._values.empty(0)
         self._has_answered = False
         self._empty_since: int | None = None
         self._changes = _Stack()
@@ -79,6 +83,7 @@ class Refresher:
         """Answer the queries of another refresher of this window, too, if both have come equally far."""
         # Whoever has queries of one kind only does not keep what the others need.
         is_same = self._last == other._last and bool(self._changing) >= bool(other._changing)
+        is_same = is_same and self._values.have(other._values)
         if is_same and self._last is not None and bool(self._whole) >= bool(other._whole):
             self._whole += other._whole
             self._changing += other._changing
@@ -122,14 +127,17 @@ class Refresher:
         """Answer at `boundary`, to which the synopsis has moved on its way to `through`."""
         totals = self._synopsis.window(self.window.range)
         totals.advance(boundary)
+        self._values.advance(boundary)
         if self._changing:
             slots = self._touched(totals.left, totals.right)
-            self._changes.push(boundary, slots, totals.ints[slots], totals.floats[slots])
+            ints = self._values.beside(totals.ints[slots], slots)
+            self._changes.push(boundary, slots, ints, totals.floats[slots])
         self._left, self._right = totals.left, totals.right
         self._last = boundary
         if self._whole:
             slots = np.zeros(1, np.int64) if self._is_global else np.flatnonzero(totals.ints[:, 0])
-            self._wholes.push(boundary, slots, totals.ints[slots], totals.floats[slots])
+            ints = self._values.beside(totals.ints[slots], slots)
+            self._wholes.push(boundary, slots, ints, totals.floats[slots])
             self._guard_against_jumps(boundary, through)
 
     def _guard_against_jumps(self, boundary: int, through: int) -> None:
@@ -171,14 +179,19 @@ class Refresher:
         """After a restart: `boundary`, to which the synopsis has moved, has been answered already."""
         totals = self._synopsis.window(self.window.range)
         totals.advance(boundary)
+        self._values.advance(boundary)
         self._left, self._right, self._last = totals.left, totals.right, boundary
-        self._before = (totals.ints.copy(), totals.floats.copy())
+        slots = np.zeros(1, np.int64) if self._is_global else np.flatnonzero(totals.ints[:, 0])
+        ints, _ = self._values.empty(len(totals.ints))
+        ints[:, : totals.ints.shape[1]] = totals.ints
+        ints[slots] = self._values.beside(totals.ints[slots], slots)
+        self._before = (ints, totals.floats.copy())
         self._has_answered = True
 
     def renumber(self, slots: Int64Array) -> None:
         """Slot slots[i] becomes slot i; the others are gone."""
         have = len(self._before[0])
-        ints, floats = self._synopsis.layout.empty(len(slots))
+        ints, floats = self._values.empty(len(slots))
         known = slots < have
         ints[known], floats[known] = self._before[0][slots[known]], self._before[1][slots[known]]
         self._before = (ints, floats)
@@ -191,8 +204,9 @@ class Refresher:
     def flush(self) -> dict[str, pa.Table]:
         """The answers of all boundaries since the last flush, in order of instant."""
         answers: dict[str, pa.Table] = {}
+        self._values.settle([self._before[0], *self._wholes.ints, *self._changes.ints])
         if self._wholes.rows:
-            states = _States(self._synopsis, self._wholes, None, self._is_global)
+            states = _States(self._synopsis, self._wholes, self._values, None, self._is_global)
             for query in self._whole:
                 answers[query.name] = self._rstream(query.select, states)
             self._wholes = _Stack()
@@ -200,17 +214,21 @@ class Refresher:
             size = self._synopsis.groups.size
             have = len(self._before[0])
             if size > have:
-                ints, floats = self._synopsis.layout.empty(max(size, 2 * have) - have)
+                ints, floats = self._values.empty(max(size, 2 * have) - have)
                 self._before = (
                     np.concatenate([self._before[0], ints]),
                     np.concatenate([self._before[1], floats]),
                 )
-            states = _States(self._synopsis, self._changes, self._before, self._is_global, self._has_answered)
+            before, has_answered = self._before, self._has_answered
+            states = _States(
+                self._synopsis, self._changes, self._values, before, self._is_global, has_answered
+            )
             for query in self._changing:
                 answers[query.name] = self._differences(query.select, states)
             states.remember(self._before)
             self._has_answered = True
             self._changes = _Stack()
+        self._values.forget(self._before[0])
         return {name: table for name, table in answers.items() if table.num_rows}
 
     def _rstream(self, select: BoundSelect, states: _States) -> pa.Table:
@@ -344,11 +362,13 @@ class _States:
         self,
         synopsis: BasicIntervalSynopsis,
         stack: _Stack,
+        calls: ValueStates,
         before: tuple[Int64Array, npt.NDArray[np.float64]] | None,
         is_global: bool,
         has_answered: bool = False,
     ) -> None:
         self._synopsis = synopsis
+        self._calls = calls
         self._is_global = is_global
         slots = np.concatenate(stack.slots)
         carried = np.zeros(0, dtype=np.int64)
@@ -379,8 +399,10 @@ class _States:
 
     def values(self, call: AggregateCall) -> Values:
         if call not in self._values:
-            self._values[call] = finalize(
-                call, self._synopsis.layout, self.ints, self.floats, self._synopsis.words
+            self._values[call] = (
+                self._calls.values(call, self.ints)
+                if call in self._calls
+                else finalize(call, self._synopsis.layout, self.ints, self.floats, self._synopsis.words)
             )
         return self._values[call]
 

@@ -43,6 +43,15 @@ AGGREGATES = (
     *(f"{f}({c})" for f in ("SUM", "AVG") for c in ("n", "x", "g * 2", "x * 0.5")),
     *(f"{f}({c})" for f in ("MIN", "MAX") for c in ("n", "x", "k", "b", "at", "UPPER(k)", "t")),
 )
+# Variances are of small numbers, so that rounding them does not depend on how they are computed.
+OF_VALUES = (
+    *(f"COUNT(DISTINCT {c})" for c in ("n", "x", "k", "b", "at", "n % 3")),
+    *(f"{f}(DISTINCT {c})" for f in ("SUM", "AVG") for c in ("n", "x", "g * 2")),
+    *(f"ROUND({f}({c}), 9)" for f in ("VAR", "VAR_POP", "STDDEV", "STDDEV_POP") for c in ("g", "n % 3")),
+    *(f"MEDIAN({c})" for c in ("n", "x", "k", "b", "at", "t")),
+    *(f"QUANTILE({c}, {p})" for c in ("n", "x", "k") for p in (0.07, 0.25, 0.9, 1)),
+    *(f"TOP({c}, {k})" for c in ("n", "k", "b", "UPPER(k)") for k in (1, 3)),
+)
 COMBINED = (
     "MAX(n) - MIN(n)",
     "SUM(n) + COUNT(*)",
@@ -53,6 +62,9 @@ COMBINED = (
     "CONCAT(MIN(k), '-', MAX(k))",
     "CASE WHEN COUNT(x) = 0 THEN NULL ELSE SUM(g) END",
     "COUNT(*) * 0",
+    "COUNT(DISTINCT k) < COUNT(k)",
+    "MEDIAN(n) - MIN(n)",
+    "CONCAT(TOP(k, 2), MEDIAN(k))",
 )
 WHERES = (
     "n > 0",
@@ -77,6 +89,8 @@ HAVINGS = (
     "COUNT(*) > 1 AND SUM(n) >= 0",
     "AVG(x) < 0.5",
     "MAX(k) <> MIN(k) OR COUNT(b) = 0",
+    "COUNT(DISTINCT n) > 1",
+    "MEDIAN(k) = 'a' OR QUANTILE(n, 0.9) > 1",
 )
 COLUMNS = ("k", "g", "n", "x", "b", "at", "n + 1", "x * 2.0", "k || '!'", "t", "7")
 
@@ -166,7 +180,7 @@ def selects(draw: st.DrawFn, stream: MadeStream) -> str:
     shown = keys if draw(st.integers(0, 2)) else draw(st.sampled_from((keys[:1], [])))
     aggregates = draw(
         st.lists(
-            st.one_of(st.sampled_from(AGGREGATES), st.sampled_from(AGGREGATES), st.sampled_from(COMBINED)),
+            st.one_of(*(st.sampled_from(kind) for kind in (AGGREGATES, OF_VALUES, COMBINED))),
             min_size=0 if shown else 1,
             max_size=3,
             unique=True,

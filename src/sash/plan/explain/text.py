@@ -8,14 +8,15 @@ from dataclasses import asdict, replace
 
 from sash.errors import SashError, UnknownName, UserError
 from sash.lang import Program
-from sash.lang.bound import QueryDefinition
+from sash.lang.bound import AggregateCall, QueryDefinition
 from sash.plan.cost import Statistics
 from sash.plan.explain.build import duration, plan_and_explain
 from sash.plan.explain.measured import Run, measured_text, with_measured
 from sash.plan.explain.picture import to_svg
 from sash.plan.explain.shared import sharing, with_sharing
 from sash.plan.explain.tree import Explained, Step
-from sash.plan.periodic import PeriodicPlan, SynopsisSpec, is_periodic, plan_periodic
+from sash.plan.measures import Kept, algebra_of
+from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec, is_periodic, plan_periodic
 
 FORMS = ("text", "json", "svg")
 
@@ -117,10 +118,32 @@ def _synopsis(query: QueryDefinition, plan: PeriodicPlan) -> tuple[str, tuple[st
     keys = ", ".join(key.text for key in spec.keys)
     measures = ", ".join(str(measure) for measure in spec.measures)
     panes = f"{count} pane{'s' if count > 1 else ''} of {_panes(spec)}"
+    by = f"per pane{' and ' + keys if keys else ''}"
     return spec.name, (
         f"{spec.name}: basic interval synopsis, the window is {panes}{shared}",
-        f"{spec.name} keeps per pane{' and ' + keys if keys else ''}: {measures}; 1 pass over the input",
+        f"{spec.name} keeps {by}: {measures}; 1 pass over the input",
+        *_beside(planned, spec, by),
     )
+
+
+def _beside(query: PeriodicQuery, spec: SynopsisSpec, by: str) -> Iterator[str]:
+    """What is kept beside a synopsis for a query: values, and the aggregates that they answer."""
+    for counting in spec.counting():
+        argument = counting.keys[-1]
+        asked = [call for call in query.select.aggregates if call.argument == argument]
+        calls = ", ".join(_written(call) for call in asked if algebra_of(call).kept is Kept.VALUES)
+        if calls:
+            yield (
+                f"{counting.name} keeps {by}: how often each value of {argument.text} occurs, "
+                f"and the window's values in order; it answers {calls}"
+            )
+
+
+def _written(call: AggregateCall) -> str:
+    assert call.argument is not None
+    distinct = "DISTINCT " if call.is_distinct else ""
+    parameter = "" if call.parameter is None else f", {call.parameter}"
+    return f"{call.function.value}({distinct}{call.argument.text}{parameter})"
 
 
 def _panes(spec: SynopsisSpec) -> str:
