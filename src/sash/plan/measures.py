@@ -8,7 +8,8 @@
 | AVG(x)             | as SUM                  | algebraic, subtractable                          |
 | VAR, STDDEV        | values with counts      | algebraic, subtractable                          |
 | MIN, MAX           | rows, nulls(x), min/max | distributive, not subtractable                   |
-| QUANTILE, TOP, …   | values with counts      | holistic                                         |
+| QUANTILE, TOP      | values with counts      | holistic                                         |
+| FREQUENT           | lists of frequent values| holistic                                         |
 | … (DISTINCT x)     | values with counts      | holistic                                         |
 | APPROX_…           | a sketch                | algebraic, not subtractable                      |
 
@@ -75,6 +76,7 @@ class Kept(enum.Enum):
 
     MEASURES = "measures"
     VALUES = "values"
+    LISTS = "lists"
     SKETCH = "sketch"
 
 
@@ -103,7 +105,8 @@ _ALGEBRAS = {
     _F.AVG: Algebra(_A, Kept.MEASURES, True),
     **dict.fromkeys((_F.MIN, _F.MAX), Algebra(_D, Kept.MEASURES, False)),
     **dict.fromkeys((_F.VAR, _F.VAR_POP, _F.STDDEV, _F.STDDEV_POP), Algebra(_A, Kept.VALUES, True)),
-    **dict.fromkeys((_F.QUANTILE, _F.TOP, _F.FREQUENT), Algebra(_H, Kept.VALUES, False)),
+    **dict.fromkeys((_F.QUANTILE, _F.TOP), Algebra(_H, Kept.VALUES, False)),
+    _F.FREQUENT: Algebra(_H, Kept.LISTS, False),
     **dict.fromkeys(
         (_F.APPROX_COUNT_DISTINCT, _F.APPROX_QUANTILE, _F.APPROX_TOP), Algebra(_A, Kept.SKETCH, False)
     ),
@@ -137,6 +140,14 @@ def measures_of(call: AggregateCall) -> tuple[Measure, ...]:
 
 
 def values_of(calls: Iterable[AggregateCall]) -> tuple[Scalar, ...]:
-    """The arguments whose values, with their counts, answer some of the calls."""
-    needing = (call.argument for call in calls if algebra_of(call).kept is Kept.VALUES)
+    """The arguments whose values, with their counts, answer some of the calls.
+
+    Panes have no sketches: what could come from one is counted exactly.
+    """
+    needing = (call.argument for call in calls if algebra_of(call).kept in (Kept.VALUES, Kept.SKETCH))
     return tuple(dict.fromkeys(argument for argument in needing if argument is not None))
+
+
+def frequent_of(calls: Iterable[AggregateCall]) -> tuple[AggregateCall, ...]:
+    """The calls of FREQUENT, which are answered from lists of the values of sub-windows."""
+    return tuple(dict.fromkeys(call for call in calls if algebra_of(call).kept is Kept.LISTS))

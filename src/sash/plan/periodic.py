@@ -12,9 +12,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sash.lang.bound import BoundSelect, QueryDefinition, Scalar, StreamDefinition, Window
+from sash.lang.bound import AggregateCall, BoundSelect, QueryDefinition, Scalar, StreamDefinition, Window
 from sash.lang.periodic import not_yet
-from sash.plan.measures import ROWS, Measure, measures_of, values_of
+from sash.plan.measures import ROWS, Measure, frequent_of, measures_of, values_of
 from sash.plan.panes import Panes
 
 
@@ -22,7 +22,8 @@ from sash.plan.panes import Panes
 class SynopsisSpec:
     """What one synopsis pre-aggregates: rows of `stream` that pass `where`, per pane and group.
 
-    `values` are arguments whose values are counted beside it, each by a synopsis that is `of` this one.
+    `values` are arguments whose values are counted beside it, each by a synopsis that is `of` this one; for
+    calls of FREQUENT they are counted, too, and lists are kept of them.
     """
 
     name: str
@@ -34,17 +35,14 @@ class SynopsisSpec:
     longest: int
     values: tuple[Scalar, ...] = ()
     of: str | None = None
+    frequent: tuple[AggregateCall, ...] = ()
 
     def counting(self) -> Iterator[SynopsisSpec]:
         """The synopses that count its values: the last key is the argument."""
-        for number, argument in enumerate(self.values):
-            keys = (*self.keys, argument)
-            yield replace(
-                self, name=self.counting_name(number), keys=keys, measures=(ROWS,), values=(), of=self.name
-            )
-
-    def counting_name(self, number: int) -> str:
-        return f"{self.name}v{number}"
+        listed = (call.argument for call in self.frequent if call.argument is not None)
+        for number, argument in enumerate(dict.fromkeys((*self.values, *listed))):
+            name, keys = f"{self.name}v{number}", (*self.keys, argument)
+            yield replace(self, name=name, keys=keys, measures=(ROWS,), values=(), frequent=(), of=self.name)
 
     @property
     def scalars(self) -> tuple[Scalar, ...]:
@@ -57,6 +55,10 @@ class SynopsisSpec:
         if (self.stream, self.where, self.keys) != (select.stream, select.where, select.keys):
             return False
         if self.of is not None or not set(values_of(select.aggregates)) <= set(self.values):
+            return False
+        frequent = set(frequent_of(select.aggregates))
+        is_own = self.longest == select.window.range and self.panes == Panes.covering((select.window,))
+        if frequent and not (is_own and frequent <= set(self.frequent)):
             return False
         measures = {measure for call in select.aggregates for measure in measures_of(call)}
         return measures <= {*self.measures, ROWS} and self.panes.have(select.window)
@@ -135,7 +137,9 @@ def plan_periodic(
         if host is not None:
             planned[query.name] = PeriodicQuery(query, host.name)
             continue
-        groupings.setdefault((select.stream, select.where, select.keys), []).append(query)
+        # Lists depend on the sub-windows, so they are the window's own, whatever panes other queries have.
+        window = select.window if frequent_of(select.aggregates) else None
+        groupings.setdefault((select.stream, select.where, select.keys, window), []).append(query)
     synopses: list[SynopsisSpec] = []
     made = itertools.count()
     for members in groupings.values():
@@ -177,4 +181,5 @@ def _synopsis(name: str, panes: Panes, queries: list[QueryDefinition]) -> Synops
         (ROWS, *measures),
         max(select_of(query).window.range for query in queries),
         values_of(call for query in queries for call in select_of(query).aggregates),
+        frequent=frequent_of(call for query in queries for call in select_of(query).aggregates),
     )

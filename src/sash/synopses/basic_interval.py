@@ -5,7 +5,7 @@ one row per (pane, group); `move_to` hands sealed panes to the log as the window
 the totals of one window length over the log. Where another method serves the windows better, the synopsis
 is told to `answer_from` it: it is fed with what is in the log and with what comes, and windows are looked
 up in it. That can be changed at any time between two answers. `values` has, by argument, how often each value
-occurs in a group, where queries need to know.
+occurs in a group, where queries need to know, and `frequent` the lists of FREQUENT.
 
 Needs: measures that can be merged. Time: an update is O(1) a row; moving a window by one pane costs
 O(groups in the panes that enter and leave) for subtractable measures, and for extrema and sums of doubles
@@ -30,6 +30,7 @@ from sash.state.groups import GroupTable
 from sash.state.layout import Layout
 from sash.state.ordering import Words, is_code, recode
 from sash.state.panelog import PaneLog
+from sash.synopses.frequent_items import FrequentItems
 from sash.synopses.pane_store import PaneStore, Totals
 from sash.synopses.rows import PaneRows
 from sash.synopses.value_counts import ValueCounts
@@ -179,7 +180,13 @@ class BasicIntervalSynopsis:
         self.windows: dict[int, Sliding | Looked] = {}
         self._store: PaneStore | None = None
         self._moved: int | None = None
-        self.values = {counting.keys[-1]: ValueCounts(counting) for counting in spec.counting()}
+        counting = {each.keys[-1]: each for each in spec.counting()}
+        self.values = {argument: ValueCounts(counting[argument]) for argument in spec.values}
+        self.frequent = {
+            call: FrequentItems(counting[call.argument], int(call.parameter or 1), self.groups)
+            for call in spec.frequent
+            if call.argument is not None
+        }
         self.dependents: list[Dependent] = []
         self._open: list[PaneRows] = []
         self._sealed = PaneRows.none(self.layout)
@@ -230,8 +237,12 @@ class BasicIntervalSynopsis:
     def absorb(self, partial: Partial) -> None:
         """Take in what a chunk adds, or counts of values. Its panes are open: after the last sealed one."""
         if partial.synopsis != self.spec.name:
-            counts = next(c for c in self.values.values() if c.spec.name == partial.synopsis)
-            counts.absorb(partial, self.groups)
+            for counts in self.values.values():
+                if counts.spec.name == partial.synopsis:
+                    counts.absorb(partial, self.groups)
+            for items in self.frequent.values():
+                if items.spec.name == partial.synopsis:
+                    items.absorb(partial)
             return
         ints = partial.ints.copy() if partial.words else partial.ints
         for column, vocabulary in partial.words.items():
@@ -266,6 +277,8 @@ class BasicIntervalSynopsis:
         pane = self.spec.panes.last_closed(through)
         for counts in self.values.values():
             counts.seal(pane)
+        for items in self.frequent.values():
+            items.seal(through)
         if self._open:
             rows = PaneRows.concatenated(self._open)
             closed = rows.panes <= pane
@@ -300,6 +313,9 @@ class BasicIntervalSynopsis:
         oldest = self.log.pane_at(position) if position < self.log.end else None
         for counts in self.values.values():
             counts.trim(oldest)
+        for items in self.frequent.values():
+            if oldest is not None:
+                items.drop_before(oldest)
         self.log.trim(position)
         for column, words in self.words.items():
             if len(words.values) >= _LEAST_TO_COMPACT:
@@ -346,12 +362,15 @@ class BasicIntervalSynopsis:
             window.renumber(slots)
         for counts in self.values.values():
             counts.renumber(place, len(slots))
+        for items in self.frequent.values():
+            items.renumber(place, slots, self.groups)
         for dependent in self.dependents:
             dependent.renumber(slots)
 
     @property
     def live_rows(self) -> int:
         values = sum(counts.live_rows for counts in self.values.values())
+        values += sum(items.pairs for items in self.frequent.values())
         waiting = sum(len(rows.panes) for rows in (self._sealed, *self._open))
         return self.log.end - self.log.base + waiting + values
 
@@ -364,4 +383,5 @@ class BasicIntervalSynopsis:
         windows = sum(window.nbytes for window in self.windows.values())
         store = 0 if self._store is None else self._store.nbytes
         values = sum(counts.nbytes for counts in self.values.values())
+        values += sum(items.nbytes for items in self.frequent.values())
         return self.log.nbytes + self.groups.nbytes + words + totals + waiting + windows + store + values

@@ -41,6 +41,8 @@ def answer(call: AggregateCall, tallies: Tallies, counts: ValueCounts) -> Answer
     match call.function:
         case _F.COUNT:
             return present, np.ones(len(present), dtype=np.bool_)
+        case _F.APPROX_COUNT_DISTINCT:
+            return tallies.distinct, np.ones(len(present), dtype=np.bool_)
         case _F.SUM | _F.AVG if is_double:
             sums = _double_sums(tallies)
             if call.function is _F.AVG:
@@ -57,9 +59,9 @@ def answer(call: AggregateCall, tallies: Tallies, counts: ValueCounts) -> Answer
         case _F.VAR | _F.VAR_POP | _F.STDDEV | _F.STDDEV_POP:
             spread, valid = spread_of(call, tallies.variances(is_double=is_double), present)
             return canonical(spread).view(np.int64), valid
-        case _F.QUANTILE:
+        case _F.QUANTILE | _F.APPROX_QUANTILE:
             return _quantile(call, tallies, counts, present, valid)
-        case _F.TOP:
+        case _F.TOP | _F.APPROX_TOP:
             top = tallies.top(int(call.parameter or 1))
             # A value is written once, however often it stands in the lists.
             unique, which = np.unique(top.values, return_inverse=True)

@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from sash.lang.bound import AggregateCall, Scalar
 from sash.lang.types import Type
-from sash.plan.measures import Kept, algebra_of
+from sash.plan.measures import Kept, algebra_of, frequent_of, values_of
 from sash.state.groups import Dictionary
 from sash.state.layout import Layout
 from sash.synopses.finalize import Values
+from sash.synopses.frequent_items import FrequentItems
 from sash.synopses.value_calls import answer
 from sash.synopses.value_counts import ValueCounts
 
@@ -35,19 +36,20 @@ class _Valued(Protocol):
 
     layout: Layout
     values: dict[Scalar, ValueCounts]
+    frequent: dict[AggregateCall, FrequentItems]
 
 
 class ValueStates:
-    """The calls of the queries of one window that a synopsis's values answer; others are none of them."""
+    """The calls of the queries of one window that are not made of measures; others are none of them."""
 
     def __init__(self, synopsis: _Valued, range_: int, calls: Iterable[AggregateCall]) -> None:
         self._synopsis = synopsis
         self._range = range_
         self._first = len(synopsis.layout.operations)
-        needing = dict.fromkeys(call for call in calls if algebra_of(call).kept is Kept.VALUES)
+        needing = dict.fromkeys(call for call in calls if algebra_of(call).kept is not Kept.MEASURES)
         self._columns = {call: self._first + 2 * number for number, call in enumerate(needing)}
-        arguments = dict.fromkeys(call.argument for call in needing if call.argument is not None)
-        self._counts = {argument: synopsis.values[argument] for argument in arguments}
+        self._counts = {argument: synopsis.values[argument] for argument in values_of(needing)}
+        self._frequent = {call: synopsis.frequent[call] for call in frequent_of(needing)}
         self._texts = Dictionary(pa.string())
         self._new: list[pa.Array] = []
         self._size = 0
@@ -68,6 +70,8 @@ class ValueStates:
     def advance(self, boundary: int) -> None:
         for counts in self._counts.values():
             counts.window(self._range).advance(boundary)
+        for items in self._frequent.values():
+            items.advance(boundary)
 
     def beside(self, ints: Ints, slots: Ints) -> Ints:
         """The measures of some slots, which ascend, with their values beside them."""
@@ -79,7 +83,11 @@ class ValueStates:
         }
         for call in self._columns:
             assert call.argument is not None
-            bits, valid = answer(call, tallies[call.argument], self._counts[call.argument])
+            if call in self._frequent:
+                bits = self._frequent[call].answer(slots).texts()
+                valid = np.asarray(bits.is_valid())
+            else:
+                bits, valid = answer(call, tallies[call.argument], self._counts[call.argument])
             if isinstance(bits, pa.Array):
                 bits = self._number(bits)
             columns += [bits[:, None], valid.astype(np.int64)[:, None]]

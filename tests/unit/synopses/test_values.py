@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from hypothesis import given, settings
@@ -137,3 +137,70 @@ def test_queries_that_ask_for_different_aggregates_of_an_argument_share_its_valu
     (other,) = plan_of(f"SELECT g, STDDEV(x) AS a FROM s {WINDOW} GROUP BY g").queries
     assert host.covers(asked.select)
     assert not host.covers(other.select)
+
+
+def lists(rows: Sequence[Row], boundary: int, k: int) -> dict[object, object]:
+    """FREQUENT(k, k) by Algorithm 6, per group: lists of sub-windows of a slide, counters, δ."""
+    counters: dict[object, Counter[str]] = defaultdict(Counter)
+    deltas: Counter[object] = Counter()
+    has_values: set[object] = set()
+    for end in range(boundary - RANGE + SLIDE, boundary + 1, SLIDE):
+        words: dict[object, list[str]] = defaultdict(list)
+        for t, word, group, *_ in rows:
+            if end - SLIDE < t <= end and word is not None:
+                words[group].append(word)
+        for each, own in words.items():
+            listed = most_frequent(own, k)
+            has_values.add(each)
+            counters[each].update({str(word): int(str(count)) for word, count in listed})
+            deltas[each] += int(str(listed[-1][1])) if len(listed) == k else 0
+    found: dict[object, object] = {row[2]: None for row in rows}
+    for each in has_values:
+        items = [(word, count) for word, count in counters[each].items() if count > deltas[each]]
+        items.sort(key=lambda item: (-item[1], item[0]))
+        found[each] = {"delta": deltas[each], "items": [list(item) for item in items]}
+    return found
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(ROW, min_size=1, max_size=12), min_size=1, max_size=8), st.integers(1, 3))
+def test_frequent_has_the_counters_above_delta_of_every_window(batches, k):
+    at, timed = 0, []
+    for batch in batches:
+        timed.append([(at := at + row[0], *row[1:]) for row in batch])
+    fed = Fed(
+        f"Rstream(SELECT g, FREQUENT(k, {k}) AS f FROM s {WINDOW} GROUP BY g)",
+        # Its finer panes leave the sub-windows of the other alone.
+        "Rstream(SELECT g, COUNT(*) AS c FROM s [RANGE 7 US SLIDE 3 US] GROUP BY g)",
+        f"SELECT FREQUENT(k, {k}) AS f FROM s {WINDOW}",
+    )
+    feed_all(fed, timed)
+    rows = [row for batch in timed for row in batch]
+    last = rows[-1][0] // SLIDE * SLIDE
+    expected = {at: lists(own, at, k) for at, own in windows(rows).items() if at <= last}
+    found: dict[int, dict[object, object]] = defaultdict(dict)
+    for table in fed.tables["q0"]:
+        for ts, group, text in zip(*table.to_pydict().values(), strict=True):
+            found[ts][group] = None if text is None else json.loads(text)
+    assert found == expected
+    shown = [row for table in fed.tables["q2"] for row in table.to_pylist() if row["op"] == "+"]
+    for row in shown:
+        together = [(t, word, None, n, x) for t, word, _, n, x in rows if row["ts"] - RANGE < t <= row["ts"]]
+        wanted = lists(together, row["ts"], k).get(None)
+        assert (row["f"] and json.loads(row["f"])) == wanted
+
+
+def test_frequent_goes_on_when_groups_are_renumbered():
+    fed = Fed(f"Rstream(SELECT g, FREQUENT(k, 2) AS f FROM s {WINDOW} GROUP BY g)")
+    batches: list[list[Row]] = [
+        [(batch * 30 + i // 20, f"w{i % 3}", batch * 1000 + i // 2, 0, 0.0) for i in range(600)]
+        for batch in range(12)
+    ]
+    feed_all(fed, batches)
+    rows = [row for batch in batches for row in batch]
+    last = rows[-1][0] // SLIDE * SLIDE
+    expected = lists(windows(rows)[last], last, 2)
+    found = fed.tables["q0"][-1].to_pylist()
+    assert {row["g"]: json.loads(row["f"]) for row in found if row["ts"] == last} == expected
+    (group,) = fed.plane.groups.values()
+    assert group.synopsis.groups.size < 2000

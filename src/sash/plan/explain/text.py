@@ -131,12 +131,18 @@ def _beside(query: PeriodicQuery, spec: SynopsisSpec, by: str) -> Iterator[str]:
     for counting in spec.counting():
         argument = counting.keys[-1]
         asked = [call for call in query.select.aggregates if call.argument == argument]
-        calls = ", ".join(_written(call) for call in asked if algebra_of(call).kept is Kept.VALUES)
-        if calls:
-            yield (
-                f"{counting.name} keeps {by}: how often each value of {argument.text} occurs, "
-                f"and the window's values in order; it answers {calls}"
-            )
+        for kept, what in _KEPT.items():
+            calls = ", ".join(_written(call) for call in asked if algebra_of(call).kept is kept)
+            if calls:
+                yield f"{counting.name} keeps {by}: {what.format(argument.text)}; it answers {calls}"
+
+
+_VALUES = "how often each value of {} occurs, and the window's values in order"
+_KEPT = {
+    Kept.VALUES: _VALUES,
+    Kept.SKETCH: f"{_VALUES}, which is exact",
+    Kept.LISTS: "the most frequent values of {}, and counters of the window (Algorithm 6)",
+}
 
 
 def _written(call: AggregateCall) -> str:
