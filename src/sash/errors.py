@@ -10,6 +10,7 @@
     │   ├── NotYet             understood and planned, but no runtime executes it yet
     │   ├── SourceError        a source that cannot be opened or does not fit its schema
     │   ├── SinkError          an output that cannot be written
+    │   ├── ArchiveError       an archive of another definition or format, a damaged one, a disk that refuses
     │   ├── CheckpointError    a checkpoint of another program, another format, or a damaged one
     │   ├── HistoryError       a history that is none: a damaged file, or operations that cannot be
     │   └── SetupError         the machine lacks something, such as Java
@@ -147,6 +148,10 @@ class SourceError(UserError):
 
 class SinkError(UserError):
     id = "sink"
+
+
+class ArchiveError(UserError):
+    id = "archive"
 
 
 class CheckpointError(UserError):

@@ -24,8 +24,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from sash.disk import reason, remedy
 from sash.errors import SashError
-from sash.runtime.disk import reason, remedy
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141

@@ -59,6 +59,7 @@ class Output(enum.StrEnum):
 
 class Scale(enum.StrEnum):
     small = "small"
+    medium = "medium"
     paper = "paper"
 
 
@@ -302,7 +303,10 @@ def list_experiments(debug: DebugOption = False) -> None:
 def run_experiment(
     name: Annotated[str, typer.Argument(help="A name that `sash experiment list` shows.")],
     scale: Annotated[
-        Scale, typer.Option(help="small: minutes on a laptop; paper: the sizes of the publication.")
+        Scale,
+        typer.Option(
+            help="small: minutes on a laptop; paper: the sizes of the publication; some have medium."
+        ),
     ] = Scale.small,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where tables and figures go.")] = Path("results"),
     debug: DebugOption = False,

@@ -10,8 +10,8 @@ import matplotlib.pyplot as plt
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 Line = Sequence[tuple[float, float]]
-_COLOURS = ("#2f6f9f", "#b5533c", "#5b8c5a", "#8a6fae", "#c79a3b", "#5f6b76", "#3fa7a0", "#a04f7a")
-_MARKS = "os^Dv<>P"
+_COLOURS = ("#2f6f9f", "#b5533c", "#5b8c5a", "#8a6fae", "#c79a3b", "#5f6b76", "#3fa7a0", "#a04f7a", "#2b2b2b")
+_MARKS = "os^Dv<>PX"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,12 @@ from pathlib import Path
 
 from sash.errors import UnknownName, UserError
 from sash.experiments import (
+    archive_counts,
+    archive_grid,
+    archive_rates,
+    archive_strict,
+    archive_techniques,
+    archive_variance,
     asw_rates,
     ci_count,
     frequent_items,
@@ -41,12 +47,16 @@ SCALES = ("small", "paper")
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """`measure(scale, note)` does the work and notes how far it is; `draw(result, path)` the picture."""
+    """`measure(scale, note)` does the work and notes how far it is; `draw(result, path)` the picture.
+
+    Those with several published sizes have a medium scale, too.
+    """
 
     name: str
     title: str
     measure: Callable[[str, Note], Result]
     draw: Callable[[Result, Path], None]
+    scales: tuple[str, ...] = SCALES
 
 
 _EXPERIMENTS = tuple(
@@ -78,6 +88,16 @@ _EXPERIMENTS = tuple(
         ring_maintenance,
         frequent_items,
     )
+) + tuple(
+    Experiment(module.NAME, module.TITLE, module.measure, module.draw, tuple(module.SCALES))
+    for module in (
+        archive_grid,
+        archive_techniques,
+        archive_rates,
+        archive_counts,
+        archive_strict,
+        archive_variance,
+    )
 )
 
 
@@ -92,9 +112,12 @@ def run_experiment(
     experiments = all_experiments()
     if name not in experiments:
         raise UnknownName("experiment", name, sorted(experiments))
-    if scale not in SCALES:
-        raise UserError(f"unknown scale '{scale}'", expected=f"one of: {', '.join(SCALES)}")
     experiment = experiments[name]
+    if scale not in experiment.scales:
+        raise UserError(
+            f"the experiment {name} has no scale '{scale}'",
+            expected=f"one of: {', '.join(experiment.scales)}",
+        )
     result = experiment.measure(scale, note)
     result.write(out)
     experiment.draw(result, out / f"{name}.png")

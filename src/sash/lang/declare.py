@@ -25,8 +25,9 @@ from sash.lang.types import Column, Schema, Type
 
 # The names of 000, 001 and 002 (chapter 4) for archives and of 003 for indexes of windows in memory.
 ARCHIVE_TECHNIQUES = (
-    "rebuild", "norebuild", "lazyrebuild", "lazynorebuild", "countrebuild", "countnorebuild",
-    "reindex", "del", "r-ins", "d-ins", "r-exp", "d-exp",
+    "auto", "rebuild", "norebuild", "lazyrebuild", "lazynorebuild", "countrebuild", "countnorebuild",
+    "chr-rebuild", "chr-norebuild", "random-rebuild", "random-norebuild",
+    "reindex", "del", "r-ins", "d-ins", "r-exp", "d-exp", "wata",
 )  # fmt: skip
 INDEX_TECHNIQUES = ("l-index", "t-index", "h-index", "uh-index", "g-index", "ring", "aux", "bw", "db")
 # What a user may write for them: T for T-INDEX, RING DB for DB, and the names themselves.

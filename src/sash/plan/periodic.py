@@ -52,6 +52,10 @@ class SynopsisSpec:
 
     def covers(self, select: BoundSelect) -> bool:
         """Whether it answers a query, windows of which it may not have in full yet."""
+        return self.covers_groups(select) and self.panes.have(select.window)
+
+    def covers_groups(self, select: BoundSelect) -> bool:
+        """Whether it has the groups and measures of a query."""
         if (self.stream, self.where, self.keys) != (select.stream, select.where, select.keys):
             return False
         if self.of is not None or not set(values_of(select.aggregates)) <= set(self.values):
@@ -61,7 +65,7 @@ class SynopsisSpec:
         if frequent and not (is_own and frequent <= set(self.frequent)):
             return False
         measures = {measure for call in select.aggregates for measure in measures_of(call)}
-        return measures <= {*self.measures, ROWS} and self.panes.have(select.window)
+        return measures <= {*self.measures, ROWS}
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -155,7 +155,7 @@ def plan_run(
         if not relation.is_static:
             # Whoever comes later needs the changes from the first on.
             streams.append(replace(feed_of(relation), name=bare.named(relation.name)))
-    base = plan_periodic(streams, periodic, bare.named("s"), hosts)
+    base = plan_periodic(streams, periodic, synopsis_prefix(number), hosts)
     return replace(
         bare,
         streams=base.streams,
@@ -163,6 +163,11 @@ def plan_run(
         queries=base.queries,
         scans=tuple(_scans(bare)),
     )
+
+
+def synopsis_prefix(number: int) -> str:
+    """What the names of the synopses of a plan begin with."""
+    return RunPlan((), (), (), number=number).named("s")
 
 
 def united(plans: Sequence[RunPlan]) -> tuple[RunPlan, dict[str, str]]:

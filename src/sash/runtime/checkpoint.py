@@ -27,12 +27,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.disk import reason, remedy
 from sash.errors import CheckpointError
 from sash.operators.preaggregate import Partial
 from sash.plan.periodic import SynopsisSpec
 from sash.runtime.cell import StateFile, batch_of, damaged, read_file
 from sash.runtime.clock import StreamState
-from sash.runtime.disk import reason, remedy
 from sash.runtime.files import save_file, told
 from sash.runtime.partials import from_table, to_table
 from sash.runtime.recipe import Recipe
@@ -152,16 +152,21 @@ class Checkpoint:
         self.directory = directory
         self._runtime = runtime
         self._base_dir = base_dir
-        self._panes = directory / "panes"
+        self.panes = directory / "panes"
         self._parts = directory / "parts"
         self.cells = directory / CELLS
         self._live: list[PaneFile] = []
         self._lock: int | None = None
 
+    @property
+    def live(self) -> tuple[PaneFile, ...]:
+        """The pane files that the last commit named."""
+        return tuple(self._live)
+
     def open(self) -> Manifest | None:
         """Make the directory ready; gives the last committed state, None where there is none."""
         try:
-            self._panes.mkdir(parents=True, exist_ok=True)
+            self.panes.mkdir(parents=True, exist_ok=True)
             self._parts.mkdir(exist_ok=True)
             self.cells.mkdir(exist_ok=True)
             (self.directory / ".probe").touch()
@@ -181,7 +186,7 @@ class Checkpoint:
             raise
         if manifest is not None:
             self._live = list(manifest.panes)
-        self._forget(self._panes, {file.name for file in self._live})
+        self._forget(self.panes, {file.name for file in self._live})
         self._forget_parts(() if manifest is None else manifest.parts)
         self._forget_cells({} if manifest is None else manifest.cells, None)
         return manifest
@@ -276,7 +281,7 @@ class Checkpoint:
         specs = {spec.name: spec for spec in synopses}
         for file in self._live:
             if file.synopsis in specs:
-                content = read_file(self._panes / file.name, file.checksum)
+                content = read_file(self.panes / file.name, file.checksum)
                 yield from_table(specs[file.synopsis], pa.ipc.open_stream(content).read_all())
 
     def save_partials(
@@ -294,7 +299,7 @@ class Checkpoint:
                 writer.write_table(table)
             content = sink.getvalue().to_pybytes()
             name = f"{batch:08d}-{synopsis}.arrow"
-            save_file(self._panes / name, content)
+            save_file(self.panes / name, content)
             self._live.append(
                 PaneFile(name, synopsis, _last_edge(specs[synopsis], table), zlib.crc32(content))
             )
@@ -336,7 +341,7 @@ class Checkpoint:
         with told(self.directory, "clear"):
             for file in self._live:
                 if file.name not in kept:
-                    (self._panes / file.name).unlink(missing_ok=True)
+                    (self.panes / file.name).unlink(missing_ok=True)
         self._live = list(manifest.panes)
         self._forget_cells(manifest.cells, manifest.batch)
         self._forget_parts(manifest.parts)

@@ -41,6 +41,7 @@ from sash.runtime.feedlog import FeedLog
 from sash.runtime.files import told
 from sash.runtime.harvest import Harvest, PartHarvest
 from sash.runtime.limits import Guard, Limits, default_state
+from sash.runtime.lookup import KeptPanes
 from sash.runtime.memory import resident_bytes
 from sash.runtime.meters import Meters
 from sash.runtime.part import Part, narrow
@@ -587,7 +588,13 @@ class Engine:
                 self.plane.complete_through,
                 self.plane.streams,
                 tuple(self._kept),
+                self._kept_panes(),
             )
+
+    def _kept_panes(self) -> KeptPanes | None:
+        if self._checkpoint is None:
+            return None
+        return KeptPanes(self.plan, self._checkpoint.panes, self._checkpoint.live)
 
     def check_feed(self) -> None:
         """Raise CheckpointError if the feed has gone away: who reads it elsewhere would wait for ever."""

@@ -1,4 +1,4 @@
-"""One-time queries over the windows of a run as they are: over the rows that its streams keep.
+"""One-time queries over the windows of a run as they are: from its synopses, or the rows that streams keep.
 
 The rows that the windows can hold pass through the same operators as those of standing queries, from the
 oldest that is needed to the instant that the run has reached; the answer is of that instant. Nothing of the
@@ -21,6 +21,7 @@ from sash.operators.delta import Delta
 from sash.plan.panes import last_boundary
 from sash.plan.run_plan import RunPlan, feed_of, plan_run
 from sash.runtime.continuous import ContinuousPlane, relation_delta
+from sash.runtime.lookup import from_synopsis
 from sash.runtime.retained import FIRST, Gone, Snapshot, kept_rows
 from sash.runtime.scans import scan_rows
 from sash.runtime.sources import Position, open_source, read, read_whole
@@ -61,10 +62,15 @@ def look_again(program: Program, latest: Callable[[], Snapshot | None], base_dir
 
 def look(program: Program, snapshot: Snapshot, base_dir: Path) -> OnceAnswer:
     """Answer the one-time query of a program; UserError if the streams do not keep what it needs."""
+    through = snapshot.through
+    if snapshot.panes is not None and through is not None:
+        (asked,) = program.one_time
+        found = from_synopsis(asked.plan, snapshot.panes, snapshot.streams, through)
+        if found is not None:
+            return OnceAnswer(*found, snapshot.batch)
     plan = plan_run(program)
     (query,) = plan.one_time
     plane = ContinuousPlane(plan)
-    through = snapshot.through
     first = {
         name: state.first
         for name, state in snapshot.streams.items()
@@ -137,7 +143,7 @@ def _since(query: Node, stream: StreamDefinition, snapshot: Snapshot) -> int:
     if stream.retain is None:
         raise _refused(
             stream,
-            "keeps no rows for questions",
+            "keeps no rows for questions, and no synopsis covers this one",
             f"declare it with RETAIN, at least as long as the window: CREATE STREAM {stream.name} (…) … "
             "RETAIN 10 MIN FROM …",
         )

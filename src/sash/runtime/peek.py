@@ -14,8 +14,12 @@ from typing import TypeVar
 
 from sash.errors import CheckpointError, UserError
 from sash.lang import Known, bind_program
+from sash.lang.bound import StreamDefinition
+from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec
 from sash.runtime.checkpoint import Checkpoint, Manifest
 from sash.runtime.look import OnceAnswer, look_again
+from sash.runtime.lookup import KeptPanes
+from sash.runtime.recipe import Recipe
 from sash.runtime.retained import RETAINED, Snapshot
 
 T = TypeVar("T")
@@ -46,28 +50,43 @@ class Peek:
 
     def snapshot(self) -> Snapshot:
         """The state after the last committed batch."""
-        manifest = self._manifest()
+        manifest, plan = self._again(lambda manifest: (manifest, self._periodic(manifest)))
         return Snapshot(
             self.directory / RETAINED,
             manifest.batch,
             manifest.complete_through,
             manifest.streams,
             manifest.kept,
+            KeptPanes(plan, self._checkpoint.panes, manifest.panes),
         )
 
     def known(self) -> Known:
         """The streams, relations and queries of the run."""
+        return self._again(self._known)
 
-        def read() -> Known:
-            known = Known()
-            for part in self._manifest().parts:
-                program = self._checkpoint.recipe(part.number).program()
-                known.streams.update({stream.name: stream for stream in program.streams})
-                known.relations.update({relation.name: relation for relation in program.relations})
-                known.queries.update({q.name: q for q in program.queries if q.name not in part.dropped})
-            return known
+    def _known(self, manifest: Manifest) -> Known:
+        known = Known()
+        for part in manifest.parts:
+            program = self._recipe(part.number).program()
+            known.streams.update({stream.name: stream for stream in program.streams})
+            known.relations.update({relation.name: relation for relation in program.relations})
+            known.queries.update({q.name: q for q in program.queries if q.name not in part.dropped})
+        return known
 
-        return self._again(read)
+    def _periodic(self, manifest: Manifest) -> PeriodicPlan:
+        """The synopses of the run, and the queries that read them."""
+        hosts: dict[str, SynopsisSpec] = {}
+        streams: dict[str, StreamDefinition] = {}
+        queries: list[PeriodicQuery] = []
+        for part in manifest.parts:
+            plan = self._recipe(part.number).periodic(hosts)
+            hosts.update({spec.name: spec for spec in plan.synopses})
+            streams.update({stream.name: stream for stream in plan.streams})
+            queries += [query for query in plan.queries if query.name not in part.dropped]
+        return PeriodicPlan(tuple(streams.values()), tuple(hosts.values()), tuple(queries))
+
+    def _recipe(self, number: int) -> Recipe:
+        return self._checkpoint.recipe(number)
 
     @property
     def _checkpoint(self) -> Checkpoint:
@@ -84,13 +103,15 @@ class Peek:
             )
         return manifest
 
-    def _again(self, read: Callable[[], T]) -> T:
-        """What is read of files that one manifest names."""
+    def _again(self, read: Callable[[Manifest], T]) -> T:
+        """What is read of the files that a manifest names; they may be gone if there is a newer one."""
+        manifest = self._manifest()
         for _ in range(_TRIES):
-            before = self._manifest()
             try:
-                return read()
+                return read(manifest)
             except CheckpointError:
-                if self._manifest().parts == before.parts:
+                newer = self._manifest()
+                if newer.parts == manifest.parts:
                     raise
-        return read()
+                manifest = newer
+        return read(manifest)

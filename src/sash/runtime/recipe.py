@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from sash.errors import CheckpointError, SashError
 from sash.lang import Program, bind_program
 from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinition
-from sash.plan.periodic import SynopsisSpec
-from sash.plan.run_plan import RunPlan, asked_in, plan_run
+from sash.plan.periodic import PeriodicPlan, SynopsisSpec, is_periodic, plan_periodic
+from sash.plan.run_plan import RunPlan, asked_in, plan_run, synopsis_prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,13 @@ class Recipe:
         if fingerprint(plan) != self.digest:
             raise self._foreign("the plan of its queries is another one")
         return plan
+
+    def periodic(self, hosts: Mapping[str, SynopsisSpec]) -> PeriodicPlan:
+        """The part of the plan that synopses answer."""
+        program = self.program()
+        queries = [query for query in program.queries if is_periodic(query)]
+        chosen = [hosts[name] for name in self.hosts]
+        return plan_periodic(program.streams, queries, synopsis_prefix(self.number), chosen)
 
     def _foreign(self, reason: str) -> CheckpointError:
         return CheckpointError(

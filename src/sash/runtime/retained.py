@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,9 @@ from sash.errors import CheckpointError
 from sash.lang.bound import StreamDefinition
 from sash.runtime.clock import StreamState
 from sash.runtime.files import save_file, told
+
+if TYPE_CHECKING:
+    from sash.runtime.lookup import KeptPanes
 
 Int64Array = npt.NDArray[np.int64]
 RETAINED = "retained"
@@ -61,6 +65,8 @@ class Snapshot:
     through: int | None
     streams: Mapping[str, StreamState]
     kept: tuple[KeptFile, ...]
+    # The synopses, where they are on disk.
+    panes: KeptPanes | None = None
 
     def is_whole(self, stream: str) -> bool:
         """Whether no row of a stream has been let go of."""

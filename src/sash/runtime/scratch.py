@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sash.disk import reason
 from sash.errors import SetupError
-from sash.runtime.disk import reason
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from sash.errors import CheckpointError
-from sash.runtime.files import replace_file
+from sash.files import replace_file
 
 _BATCH = b"sash.batch"
 

@@ -27,6 +27,7 @@ from sash.state import kernels
 from sash.state.groups import GroupTable, canonical, plain
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.finalize import Values, finalize
+from sash.synopses.pane_store import Totals
 from sash.synopses.value_states import ValueStates
 
 Int64Array = npt.NDArray[np.int64]
@@ -291,6 +292,31 @@ class Refresher:
         if self._stream.has_integer_time:
             return pa.array(instants // self._stream.unit)
         return pa.array(instants).cast(pa.timestamp("us", tz="UTC"))
+
+
+def looked_up(
+    synopsis: BasicIntervalSynopsis,
+    select: BoundSelect,
+    stream: StreamDefinition,
+    totals: Totals,
+    edges: tuple[int, int],
+) -> pa.Table:
+    """What a query selects, from the totals of its window, which is between two edges.
+
+    The synopsis is not answered from otherwise.
+    """
+    refresher = Refresher(synopsis, select.window, (), stream)
+    slots = np.flatnonzero(totals.ints[:, 0]) if synopsis.spec.keys else np.zeros(1, np.int64)
+    if not len(slots):
+        return answer_schema(select, stream).empty_table().select([name for name, _ in select.schema])
+    values = ValueStates(synopsis, edges[1] - edges[0], select.aggregates)
+    values.advance(edges[1])
+    ints = values.beside(totals.ints[slots], slots)
+    values.settle([ints])
+    stack = _Stack()
+    stack.push(0, slots, ints, totals.floats[slots])
+    states = _States(synopsis, stack, values, None, not synopsis.spec.keys)
+    return refresher._rstream(select, states).drop_columns(["ts"])
 
 
 def answer_schema(select: BoundSelect, stream: StreamDefinition) -> pa.Schema:

@@ -46,6 +46,14 @@ def test_an_archive_has_a_key_of_its_columns_a_technique_and_a_grid():
     assert archive.plan.names == ("src", "e")
 
 
+@pytest.mark.parametrize("written", ["AUTO", "Chr-Rebuild 2x2", "random-norebuild 3x3", "WATA", "r-exp 4x4"])
+def test_an_archive_may_choose_its_technique_and_take_any_published_one(written):
+    archive = last(
+        f"CREATE ARCHIVE x KEY (a) USING {written} EVERY 2 MIN INTO 'x' AS SELECT a FROM s [RANGE 1 MIN];"
+    )
+    assert archive.technique == written.split()[0].lower()
+
+
 def test_an_index_is_on_a_column_of_a_stream():
     index = last("CREATE INDEX i ON s (a) USING T-INDEX WITH (basic_windows = 8);")
     assert (index.stream, index.column, index.technique) == ("s", "a", "t-index")

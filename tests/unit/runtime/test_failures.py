@@ -16,10 +16,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from sash import files
 from sash.errors import CheckpointError, SashError, SetupError, SinkError, SourceError
+from sash.files import Buffer
 from sash.lang import bind_program
-from sash.runtime import files
-from sash.runtime.files import Buffer
 from sash.runtime.report import BatchReport, Silent
 from sash.runtime.run import run_program
 from sash.runtime.sources.files import FileSource

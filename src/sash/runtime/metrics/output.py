@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from sash.disk import reason
 from sash.errors import UserError
-from sash.runtime.disk import reason
 
 Warn = Callable[[str], None]
 

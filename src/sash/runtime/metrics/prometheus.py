@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sash.runtime.files import replace_file
+from sash.files import replace_file
 from sash.runtime.metrics.json_lines import place_of
 from sash.runtime.metrics.output import Output, Warn
 from sash.runtime.metrics.server import Page

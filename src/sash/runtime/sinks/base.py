@@ -16,8 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.disk import reason, remedy
 from sash.errors import SinkError
-from sash.runtime.disk import reason, remedy
 
 Committed = dict[str, Any]
 """What a sink had been given at a commit: JSON-able, opaque to everyone but the sink that made it."""

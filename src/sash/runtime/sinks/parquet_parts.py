@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sash.runtime.files import sync_directory, sync_file
+from sash.files import sync_directory, sync_file
 from sash.runtime.sinks.base import Committed, Sink
 
 _PART = re.compile(r"part-(\d{6,})\.parquet")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sash.runtime.files import sync_directory
+from sash.files import sync_directory
 from sash.runtime.sinks.base import Committed, Sink
 from sash.runtime.sinks.texts import flat
 

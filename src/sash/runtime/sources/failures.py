@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sash.disk import reason, remedy
 from sash.errors import SourceError
-from sash.runtime.disk import reason, remedy
 
 
 def unreadable(path: str, failure: Exception, kind: str = "") -> SourceError:

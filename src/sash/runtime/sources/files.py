@@ -26,8 +26,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sash.disk import reason, remedy
 from sash.lang.bound import StreamDefinition
-from sash.runtime.disk import reason, remedy
 from sash.runtime.sources.base import Source
 from sash.runtime.sources.chunk import DEFAULT_TARGET_ROWS, Chunk, Plan, Position
 from sash.runtime.sources.options import Options

@@ -1,0 +1,87 @@
+"""archive-counts: results of windows of rows, whose expirations are guessed (000, section 5.7 and figure 17).
+
+The rate varies by up to a factor of four. A result stores the position of its oldest part, and its
+expiration is guessed from the rate at which tuples came when it was made. An update looks for what has
+expired in the interval before, its own, and the one after.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sash.experiments.archive_data import COUNT_SPEC, FLUCTUATING, Feed
+from sash.experiments.archive_measure import Measured, Variant, drive_all, same_rows, table_of
+from sash.experiments.charts import draw_bars
+from sash.experiments.result import Claim, Note, Result, silent
+
+NAME = "archive-counts"
+TITLE = "updates of results of windows of rows (000, figure 17)"
+SCALES = {
+    "small": Feed(15_000, FLUCTUATING, 18),
+    "medium": Feed(500_000, FLUCTUATING),
+    "paper": Feed(5_000_000, FLUCTUATING),
+}
+_GRIDS = ((2, 2), (4, 4), (8, 2), (2, 8))
+_VARIANTS = (
+    *(Variant(name, grid) for grid in _GRIDS for name in ("countrebuild", "countnorebuild")),
+    *(Variant(name, (side, side)) for side in (2, 4) for name in ("rebuild", "norebuild", "r-ins", "d-ins")),
+)
+
+
+def measure(scale: str, note: Note = silent) -> Result:
+    return measure_at(SCALES[scale], scale, note)
+
+
+def measure_at(feed: Feed, scale: str, note: Note = silent) -> Result:
+    seen = drive_all(_VARIANTS, COUNT_SPEC, feed.counted, note, max(1, 5_000_000 // feed.live))
+    return Result(NAME, TITLE, scale, table_of(seen), _claims(seen))
+
+
+def _claims(seen: dict[str, Measured]) -> list[Claim]:
+    def at(technique: str, *grid: int) -> Measured:
+        return seen[Variant(technique, (grid[0], grid[1])).name]
+
+    best = min(seen, key=lambda name: seen[name].update)
+    re_clustering = [name for name in seen if "norebuild" not in name and not name.startswith("D-ins")]
+    best_rebuild = min(re_clustering, key=lambda name: seen[name].update)
+    gain = {side: at("rebuild", side, side).update / at("countrebuild", side, side).update for side in (2, 4)}
+    return [
+        Claim(
+            "best",
+            "CountRebuild and CountNoRebuild are updated fastest",
+            "both",
+            f"of those that re-cluster {best_rebuild}, of all {best}",
+            best_rebuild.startswith("count") and best.startswith("count"),
+            f"touched: countrebuild {at('countrebuild', 4, 4).touched:.1f}, rebuild "
+            f"{at('rebuild', 4, 4).touched:.1f}, R-ins {at('r-ins', 4, 4).touched:.0f} of 16; moved "
+            f"{at('countrebuild', 4, 4).megabytes:.3g}, {at('rebuild', 4, 4).megabytes:.3g} and "
+            f"{at('r-ins', 4, 4).megabytes:.3g} MB",
+        ),
+        Claim(
+            "square",
+            "4x4 is updated faster than 8x2, and 2x8 is slower still",
+            "4x4 < 8x2 < 2x8",
+            ", ".join(
+                f"{g}x{e} {at('countrebuild', g, e).update:.3g} ms" for g, e in ((4, 4), (8, 2), (2, 8))
+            ),
+            at("countrebuild", 4, 4).update
+            < at("countrebuild", 8, 2).update
+            < at("countrebuild", 2, 8).update,
+        ),
+        Claim(
+            "few",
+            "chronological expiration helps 2x2 more than 4x4",
+            "the gain over Rebuild diminishes",
+            f"{gain[2]:.2f} × at 4, {gain[4]:.2f} × at 16",
+            gain[2] > max(1.0, gain[4]),
+            f"of four sub-indices Rebuild touches {at('rebuild', 2, 2).touched:.1f} and CountRebuild "
+            f"{at('countrebuild', 2, 2).touched:.1f}",
+        ),
+        same_rows(seen),
+    ]
+
+
+def draw(result: Result, path: Path) -> None:
+    bars = {"update": [float(row["update ms"] or 0) for row in result.table]}
+    names = [str(row["index"]).replace(" ", "\n") for row in result.table]
+    draw_bars(f"Updates of results of windows of rows ({result.scale})", "ms", names, bars, path)

@@ -1,0 +1,77 @@
+"""archive-grid: how to divide a number of sub-indices (002, figure 4.4; 000, figure 9).
+
+With 16 sub-indices an update touches G + E − 1: seven of 4x4, nine of 2x8 and of 8x2.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sash.experiments.archive_data import SPEC, Feed
+from sash.experiments.archive_measure import Measured, Variant, drive_all, less, same_rows
+from sash.experiments.charts import draw_bars
+from sash.experiments.result import Claim, Note, Result, silent
+
+NAME = "archive-grid"
+TITLE = "updates, probes and scans of Rebuild 4x4, 2x8 and 8x2 (002, figure 4.4; 000, figure 9)"
+SCALES = {"small": Feed(50_000, updates=18), "medium": Feed(500_000), "paper": Feed(5_000_000)}
+
+_VARIANTS = tuple(Variant("rebuild", grid) for grid in ((4, 4), (2, 8), (8, 2)))
+
+
+def measure(scale: str, note: Note = silent) -> Result:
+    return measure_at(SCALES[scale], scale, note)
+
+
+def measure_at(feed: Feed, scale: str, note: Note = silent) -> Result:
+    seen = drive_all(_VARIANTS, SPEC, feed.batches, note)
+    table = [{"index": name, **measured.cells()} for name, measured in seen.items()]
+    return Result(NAME, TITLE, scale, table, _claims(seen))
+
+
+def _claims(seen: dict[str, Measured]) -> list[Claim]:
+    square, wide, tall = (seen[variant.name] for variant in _VARIANTS)
+    other = min(wide.update, tall.update)
+    moved = (
+        f"it moves {square.megabytes:.3g} MB an update against {wide.megabytes:.3g} and {tall.megabytes:.3g}"
+    )
+    return [
+        Claim(
+            "square",
+            "4x4 is updated about a fifth faster than 2x8 and 8x2",
+            "≈ 20 %",
+            f"{less(wide.update, square.update)} than 2x8, {less(tall.update, square.update)} than 8x2",
+            square.update < 0.9 * other,
+            f"{moved}, touches {square.touched:.0f} sub-indices against {wide.touched:.0f}",
+        ),
+        Claim(
+            "tall",
+            "8x2 is updated faster than 2x8: insertion into buckets ordered by expiration costs most",
+            "8x2 < 2x8",
+            f"{tall.update:.3g} ms against {wide.update:.3g} ms",
+            tall.update < wide.update,
+            "here a sub-index is sorted as a whole, whatever is inserted",
+        ),
+        Claim(
+            "access",
+            "probes and scans hardly differ",
+            "negligible",
+            f"probes {square.probe:.2g}, {wide.probe:.2g}, {tall.probe:.2g} ms; "
+            f"scans {square.scan:.2g}, {wide.scan:.2g}, {tall.scan:.2g} ms",
+            max(wide.probe, tall.probe) < 1.2 * square.probe
+            and max(wide.scan, tall.scan) < 1.2 * square.scan,
+        ),
+        same_rows(seen),
+    ]
+
+
+def draw(result: Result, path: Path) -> None:
+    columns = ("update ms", "probe ms", "scan ms")
+    best = {column: min(float(row[column] or 0) for row in result.table) for column in columns}
+    bars = {
+        str(row["index"]): [float(row[column] or 0) / best[column] for column in columns]
+        for row in result.table
+    }
+    draw_bars(
+        f"Sixteen sub-indices ({result.scale})", "times the least", ["update", "probe", "scan"], bars, path
+    )

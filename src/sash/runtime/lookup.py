@@ -1,0 +1,162 @@
+"""One-time aggregates from a synopsis: what standing queries keep of a stream answers questions, too.
+
+A question that has the stream, the filter and the grouping of a synopsis, asks for no other measures, and
+whose window begins and ends on edges of its panes, is looked up in the pane files of the checkpoint; no row
+of the stream is touched. A window without SLIDE is that of the last edge, which the answer names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from sash.errors import CheckpointError
+from sash.lang import algebra
+from sash.lang.bound import BoundSelect, StreamDefinition
+from sash.lang.periodic import periodic_select
+from sash.operators.delta import one_array
+from sash.operators.order import sort_order
+from sash.plan.measures import frequent_of
+from sash.plan.panes import last_boundary
+from sash.plan.periodic import PeriodicPlan, SynopsisSpec
+from sash.plan.rules.transform import bottom_up
+from sash.runtime.cell import read_file
+from sash.runtime.checkpoint import PaneFile
+from sash.runtime.clock import Streams
+from sash.runtime.partials import from_table
+from sash.runtime.retained import Gone
+from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.refresh import looked_up
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPanes:
+    """The synopses of a run after a commit: what they are, who reads them, and their files."""
+
+    plan: PeriodicPlan
+    directory: Path
+    files: tuple[PaneFile, ...]
+
+    def synopsis(self, spec: SynopsisSpec) -> BasicIntervalSynopsis:
+        """A synopsis with all that its files hold."""
+        synopsis = BasicIntervalSynopsis(spec)
+        specs = {each.name: each for each in (spec, *spec.counting())}
+        for file in self.files:
+            if file.synopsis in specs:
+                path = self.directory / file.name
+                try:
+                    content = read_file(path, file.checksum)
+                except CheckpointError as failure:
+                    if path.exists():
+                        raise
+                    raise Gone(str(path)) from failure
+                synopsis.absorb(from_table(specs[file.synopsis], pa.ipc.open_stream(content).read_all()))
+        return synopsis
+
+    def horizon(self, spec: SynopsisSpec, through: int) -> int:
+        """All panes that end after this instant are there."""
+        windows = [query.window for query in self.plan.queries_of(spec.name)]
+        return min((last_boundary(through, w.slide) - w.range for w in windows), default=through)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question that a synopsis may answer: what it selects, of what, and how that is ordered."""
+
+    select: BoundSelect
+    spec: algebra.WindowSpec
+    order: tuple[algebra.SortKey, ...]
+    limit: int | None
+    fields: tuple[algebra.Field, ...]
+
+    @staticmethod
+    def of(plan: algebra.Output) -> Asked | None:
+        """None if it is not an aggregate over one window of RANGE."""
+        node: algebra.Node = plan.input
+        order: tuple[algebra.SortKey, ...] = ()
+        limit = None
+        if isinstance(node, algebra.Limit):
+            order, limit = node.order, node.count
+            node = node.input
+        windows = [below for below in node.walk() if isinstance(below, algebra.Window)]
+        if len(windows) != 1 or windows[0].spec.range is None:
+            return None
+        spec = windows[0].spec
+        # What the periodic runtime takes has a SLIDE and no OFFSET; both are looked after here.
+        plain = replace(spec, slide=spec.slide or spec.range, offset=0)
+        bare = _with_window(algebra.Output(node, plan.kind, plan.window), plain)
+        select = periodic_select(bare)
+        return None if select is None else Asked(select, spec, order, limit, plan.fields)
+
+
+def from_synopsis(
+    plan: algebra.Output, kept: KeptPanes, streams: Streams, through: int
+) -> tuple[pa.Table, int] | None:
+    """The answer of a one-time query and its instant; None if no synopsis covers it."""
+    asked = Asked.of(plan)
+    if asked is None:
+        return None
+    for spec in kept.plan.synopses:
+        found = _spans(asked, spec, kept, through)
+        if found is not None:
+            instant, left, right = found
+            return _answer(asked, spec, kept, streams, instant, (left, right)), instant
+    return None
+
+
+def _spans(asked: Asked, spec: SynopsisSpec, kept: KeptPanes, through: int) -> tuple[int, int, int] | None:
+    """The instant, and the first and the last edge of the window then, if the synopsis has them."""
+    select = asked.select
+    if not spec.covers_groups(select) or (asked.spec.offset and frequent_of(select.aggregates)):
+        return None
+    panes = spec.panes
+    if asked.spec.slide is None:
+        last, count = panes.last_closed(through), len(panes.offsets)
+        instants: Iterator[int] = (panes.right_edge(last - back) for back in range(count))
+    else:
+        instants = iter((last_boundary(through, asked.spec.slide),))
+    for instant in instants:
+        left, right = instant - select.window.range, instant - asked.spec.offset
+        edges = (panes.right_edge(panes.number_at(edge)) == edge for edge in (left, right))
+        if all(edges) and left >= kept.horizon(spec, through):
+            return instant, left, right
+    return None
+
+
+def _answer(
+    asked: Asked,
+    spec: SynopsisSpec,
+    kept: KeptPanes,
+    streams: Streams,
+    instant: int,
+    edges: tuple[int, int],
+) -> pa.Table:
+    stream: StreamDefinition = kept.plan.stream(spec.stream)
+    first = streams[spec.stream].first
+    synopsis = kept.synopsis(spec)
+    synopsis.seal(instant)
+    synopsis.move_to(instant)
+    left, right = (spec.panes.number_at(edge) for edge in edges)
+    table = looked_up(synopsis, asked.select, stream, synopsis.lookup(left, right), edges)
+    if first is None or instant < first:
+        table = table.slice(0, 0)
+    if asked.order:
+        columns = [one_array(column) for column in table.columns]
+        table = table.take(pa.array(sort_order(columns, asked.fields, asked.order)))
+    return table if asked.limit is None else table.slice(0, asked.limit)
+
+
+def _with_window(node: algebra.Output, spec: algebra.WindowSpec) -> algebra.Output:
+    """The plan with another window in the place of its only one."""
+
+    def changed(below: algebra.Node) -> algebra.Node:
+        if isinstance(below, algebra.Window):
+            return replace(below, spec=spec)
+        return below
+
+    plan = bottom_up(node, changed)
+    assert isinstance(plan, algebra.Output)
+    return plan

@@ -1,0 +1,196 @@
+"""After any sequence of updates every technique gives exactly the live rows, however it is asked."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.archive.archive_kit import (
+    COUNTABLE,
+    COUNTED,
+    PLACED,
+    SPAN,
+    SPEC,
+    STRICT,
+    Model,
+    Row,
+    bag,
+    keys,
+    random_rows,
+    table,
+)
+
+from sash.archive import BORN, DIES, TECHNIQUES, Among, ArchiveWriter, Between, Update, open_snapshot
+from sash.archive.choice import FIRST_CHOICE
+
+
+def check(root, model):
+    """Every probe, range, scan and sub-window."""
+    is_exact = not (model.spec.is_estimated or model.spec.is_strict)
+    with open_snapshot(root) as snapshot:
+        for within in (None, SPAN // 3) if is_exact else (None,):
+            assert bag(snapshot.scan(within=within)) == model.bag(within=within)
+            for key in (-1, 0, 3, 5):
+                expected = model.bag(lambda values, key=key: values[0] == key, within)
+                assert bag(snapshot.probe(key, within=within)) == expected
+            expected = model.bag(lambda values: values[0] is not None and 1 <= values[0] <= 3, within)
+            assert bag(snapshot.range(1, 3, within=within)) == expected
+        found = snapshot.read([Between("k", 2, None, is_low_open=True)], columns=["x"])
+        assert found.num_rows == sum(values[0] is not None and values[0] > 2 for values in model.live())
+        found = snapshot.read([Among("k", (1, 4, 99)), Between("k", high=4, is_high_open=True)])
+        assert bag(found) == model.bag(lambda values: values[0] == 1)
+
+
+def grids(technique):
+    lazy = technique.startswith(("lazy", "wata"))
+    return [(2, 2), (3, 4)] if lazy else [(1, 1), (2, 2), (3, 4)]
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+def test_every_technique_holds_the_live_rows(technique, tmp_path):
+    for number, grid in enumerate(grids(technique)):
+        rng = random.Random(number)
+        model, root = Model(), tmp_path / str(number)
+        with ArchiveWriter(root, SPEC, technique, grid, seed=number, durable=False) as writer:
+            for batch in range(11):
+                # Sometimes intervals pass without an update, and sometimes one ends within an interval.
+                through = model.through + rng.choice([10, 10, 10, 7, 40, 100 if batch == 7 else 10])
+                rows = random_rows(rng, model.through, through, rng.choice([0, 3, 30]))
+                update = Update(batch, through, table(rows))
+                writer.update(update)
+                model.apply(update, rows)
+                check(root, model)
+
+
+@settings(max_examples=20)
+@given(data=st.data(), technique=st.sampled_from(sorted(TECHNIQUES)))
+def test_any_sequence_of_updates_and_migrations(tmp_path_factory, data, technique):
+    root = tmp_path_factory.mktemp("archive")
+    rng = random.Random(data.draw(st.integers(0, 1 << 30)))
+    model = Model()
+    with ArchiveWriter(
+        root, SPEC, technique, data.draw(st.sampled_from(grids(technique))), durable=False
+    ) as w:
+        for batch in range(data.draw(st.integers(1, 8))):
+            # The first rows may be older than an interval, as those of a window that has been running.
+            after = -SPAN if batch == 0 else model.through
+            through = model.through + data.draw(st.sampled_from([10, 10, 3, 25, 70]))
+            rows = random_rows(rng, after, through, data.draw(st.integers(0, 25)))
+            update = Update(batch, through, table(rows))
+            w.update(update)
+            model.apply(update, rows)
+            if data.draw(st.integers(0, 3)) == 0:
+                other = data.draw(st.sampled_from(sorted(TECHNIQUES)))
+                w.migrate(other, (2, 3), gradually=data.draw(st.booleans()))
+            check(root, model)
+
+
+STRICTLY = ["rebuild", "norebuild", "lazynorebuild", "countrebuild", "r-ins", "d-exp"]
+
+
+@pytest.mark.parametrize("knows_birth", [False, True])
+@pytest.mark.parametrize("technique", STRICTLY)
+def test_rows_that_are_taken_back_are_gone_at_once(technique, knows_birth, tmp_path):
+    rng = random.Random(7)
+    model = Model(STRICT)
+    deferred = 0
+    with ArchiveWriter(tmp_path, STRICT, technique, (3, 3), durable=False) as writer:
+        for batch in range(12):
+            through = model.through + 10
+            rows = random_rows(rng, model.through, through, 25)
+            known = model.rows + rows
+            taken = rng.sample(known, k=len(known) // 5)
+            given = table(taken, STRICT)
+            update = Update(batch, through, table(rows), given if knows_birth else given.drop_columns([BORN]))
+            report = writer.update(update)
+            model.apply(update, rows, taken)
+            check(tmp_path, model)
+            assert report.unmatched == 0
+            with open_snapshot(tmp_path) as snapshot:
+                deferred += snapshot.describe().taken_back
+            if batch == 6:
+                writer.migrate("rebuild" if technique != "rebuild" else "norebuild", (2, 2))
+    assert deferred > 0
+
+
+STRICTLY_BY_KEY = ["rebuild", "norebuild", "lazyrebuild", "chr-norebuild", "r-exp", "d-ins"]
+
+
+@pytest.mark.parametrize("technique", STRICTLY_BY_KEY)
+def test_keys_that_are_taken_back_lose_the_rows_born_before(technique, tmp_path):
+    rng = random.Random(3)
+    model = Model(STRICT)
+    with ArchiveWriter(tmp_path, STRICT, technique, (3, 3), durable=False) as writer:
+        for batch in range(15):
+            through = model.through + 10
+            rows = random_rows(rng, model.through, through, 20)
+            gone = [(rng.randint(0, 5), rng.randint(model.through + 1, through)) for _ in range(batch % 3)]
+            update = Update(batch, through, table(rows), taken_keys=keys(gone))
+            writer.update(update)
+            model.apply(update, rows, taken_keys=gone)
+            check(tmp_path, model)
+            with open_snapshot(tmp_path) as snapshot:
+                # A key is consulted for as long as rows of it may live.
+                assert snapshot.describe().taken_back <= 2 * SPAN // 10
+
+
+@pytest.mark.parametrize("technique", COUNTABLE)
+def test_windows_of_rows_with_guessed_expirations(technique, tmp_path):
+    """Guesses are wrong both ways; rows go when they are said to go."""
+    rng = random.Random(5)
+    model = Model(COUNTED)
+    with ArchiveWriter(tmp_path, COUNTED, technique, (3, 3), durable=False) as writer:
+        for batch in range(14):
+            through = model.through + 10
+            rows = [
+                Row(row.values, row.born, row.born + rng.choice([1, 25, 60, 1 << 40]))
+                for row in random_rows(rng, model.through, through, 20, is_null=0)
+            ]
+            known = model.rows + rows
+            taken = known[: max(0, len(known) - 50)]
+            update = Update(batch, through, table(rows), table(taken).drop_columns([BORN, DIES]))
+            writer.update(update)
+            model.through = through
+            model.rows = known[len(taken) :]
+            with open_snapshot(tmp_path) as snapshot:
+                assert bag(snapshot.scan()) == model.bag()
+                for key in range(6):
+                    assert bag(snapshot.probe(key)) == model.bag(lambda v, key=key: v[0] == key)
+
+
+@pytest.mark.parametrize("technique", COUNTABLE)
+def test_windows_of_rows_with_positions(technique, tmp_path):
+    rng = random.Random(6)
+    model = Model(PLACED)
+    arrived = [0, 0]
+    with ArchiveWriter(tmp_path, PLACED, technique, (3, 3), durable=False) as writer:
+        for batch in range(14):
+            through = model.through + 10
+            rows = []
+            for row in random_rows(rng, model.through, through, rng.choice([5, 20, 40])):
+                arrived = [place + rng.randint(0, 2) for place in arrived]
+                places = tuple(max(0, place - rng.randint(0, 30)) for place in arrived)
+                rows.append(Row(row.values, row.born, row.dies, places))
+            floors = {"pos_a": arrived[0] - 30, "pos_b": arrived[1] - 40}
+            update = Update(batch, through, table(rows, PLACED), floors=floors)
+            writer.update(update)
+            model.apply(update, rows)
+            check(tmp_path, model)
+
+
+def test_what_is_born_and_dies_between_two_updates_is_never_stored(tmp_path):
+    with ArchiveWriter(tmp_path, SPEC, "rebuild", (2, 2)) as writer:
+        report = writer.update(Update(0, 10, table([Row((1, "a", 0.0), 2, 9), Row((1, "a", 0.0), 3, 10)])))
+        assert (report.inserted, writer.manifest.rows) == (0, 0)
+
+
+def test_auto_begins_as_for_a_small_archive_and_keeps_what_it_has_become(tmp_path):
+    with ArchiveWriter(tmp_path, SPEC) as writer:
+        entry = writer.manifest.layouts[writer.manifest.newest]
+        assert (entry.technique, entry.grid) == FIRST_CHOICE
+        writer.update(Update(0, 10, table([Row((1, "a", 0.0), 2, 50)])))
+        writer.migrate("rebuild", (2, 2))
+    with ArchiveWriter(tmp_path, SPEC) as writer:
+        assert writer.manifest.layouts[writer.manifest.newest].technique == "rebuild"
