@@ -165,10 +165,10 @@ def test_a_query_that_is_dropped_before_the_start_gives_nothing(tmp_path):
 def test_a_question_about_a_stream_that_keeps_no_rows_is_refused_while_queries_run(tmp_path):
     with connect(base_dir=tmp_path, runtime="inline", batch_rows=500) as session:
         session.sql(ENDLESS)
-        counts = session.query(PACKETS, name="n")
-        next(iter(counts))
-        with pytest.raises(UserError, match="keeps no rows"):
+        next(iter(session.query(PACKETS, name="n")))
+        with pytest.raises(UserError, match="stream p keeps no rows") as caught:
             session.ask("SELECT COUNT(*) AS n FROM p [RANGE 1 SEC]")
+        assert caught.value.id == "not-kept"
 
 
 def test_the_handle_of_a_query_that_sql_created(tmp_path):
