@@ -48,6 +48,7 @@ class RunOptions:
     metrics: MetricsOptions = MetricsOptions()
     max_state: int | None = None
     max_memory: int | None = None
+    record_history: Path | None = None
 
 
 def bind(text: str) -> Program:
@@ -90,6 +91,7 @@ def run(
         max_state=options.max_state,
         max_memory=options.max_memory,
         aside=options.aside,
+        record_history=options.record_history,
         debug=options.debug,
         monitor=monitor,
         stop=stop,
@@ -202,17 +204,19 @@ def prints_results(program: Program) -> bool:
     return any(query.sink.partition(":")[0].lower() == "console" for query in program.queries)
 
 
-def ask(checkpoint: Path, text: str) -> tuple[pa.Table, str]:
-    """The answer of a one-time query, and a line that says of when it is."""
+def ask(checkpoint: Path, text: str, isolation: str | None) -> tuple[pa.Table, str]:
+    """The answer of a one-time query, and a line that says of when it is, and its isolation."""
     from sash.cli.format import instant
     from sash.runtime.peek import Peek
+    from sash.transactions.events import Isolation
 
     peek = Peek(checkpoint)
-    answer = peek.ask(text)
-    if answer.instant is None:
-        return answer.table, "before the first instant"
-    units = {stream.unit if stream.has_integer_time else None for stream in peek.known().streams.values()}
-    return answer.table, f"at {instant(answer.instant, units.pop() if len(units) == 1 else None)}"
+    answer = peek.ask(text, isolation=None if isolation is None else Isolation(isolation))
+    when = "before the first instant"
+    if answer.instant is not None:
+        units = {stream.unit if stream.has_integer_time else None for stream in peek.known().streams.values()}
+        when = f"at {instant(answer.instant, units.pop() if len(units) == 1 else None)}"
+    return answer.table, f"{when} ({answer.isolation})"
 
 
 def print_table(table: pa.Table, form: str) -> None:

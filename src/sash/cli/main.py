@@ -57,6 +57,11 @@ class Output(enum.StrEnum):
     csv = "csv"
 
 
+class Level(enum.StrEnum):
+    lws = "lws"
+    ws = "ws"
+
+
 class Scale(enum.StrEnum):
     small = "small"
     medium = "medium"
@@ -143,6 +148,12 @@ def run(
         str | None,
         typer.Option(metavar="SIZE", help="End the run when the driver's process takes more memory."),
     ] = None,
+    record_history: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write down the movements of windows, for sash verify-history to check."
+        ),
+    ] = None,
     metrics: MetricsOption = None,
     prometheus: PrometheusOption = None,
     metrics_port: MetricsPortOption = None,
@@ -168,6 +179,7 @@ def run(
             told,
             calls.size(max_state, "--max-state"),
             calls.size(max_memory, "--max-memory"),
+            record_history,
         )
         _run(text, base_dir, options, quiet=quiet)
 
@@ -180,6 +192,13 @@ def query(
     checkpoint: Annotated[
         Path, typer.Option(metavar="DIR", help="The checkpoint of a pipeline that runs, or has run.")
     ],
+    isolation: Annotated[
+        Level | None,
+        typer.Option(
+            help="The state that the answer is of: the newest when it is ready (lws, the default), or that "
+            "when it was asked (ws)."
+        ),
+    ] = None,
     form: Annotated[Output, typer.Option("--format", help="A table, or JSON lines, or CSV.")] = Output.table,
     debug: DebugOption = False,
 ) -> None:
@@ -189,7 +208,7 @@ def query(
     stopped nor slowed down.
     """
     with guarded(debug=debug):
-        table, instant = calls.ask(checkpoint, text)
+        table, instant = calls.ask(checkpoint, text, None if isolation is None else isolation.value)
         calls.print_table(table, form.value)
         typer.echo(instant, err=True)
 

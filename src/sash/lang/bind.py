@@ -30,6 +30,7 @@ from sash.lang.context import Known
 from sash.lang.declare import (
     bind_archive,
     bind_index,
+    bind_isolation,
     bind_options,
     bind_query_definition,
     bind_relation,
@@ -120,8 +121,9 @@ def bind_statement(statement: Statement, known: Known) -> Definition:
             return ShowDefinition(node.args["kind"], statement.source)
         case nodes.Explain():
             return _explain(node, known, statement)
-    plan = bind_plan(node, known, text, is_one_time=True)
-    return OneTimeQuery(plan, statement.source, nodes.place_of(node, text))
+    asked = node.this if isinstance(node, nodes.Question) else node
+    plan = bind_plan(asked, known, text, is_one_time=True)
+    return OneTimeQuery(plan, statement.source, nodes.place_of(asked, text), bind_isolation(node, text))
 
 
 def _explain(node: nodes.Explain, known: Known, statement: Statement) -> ExplainDefinition:

@@ -157,11 +157,15 @@ class IndexDefinition:
 
 @dataclass(frozen=True, slots=True)
 class OneTimeQuery:
-    """A SELECT that is answered once, over the windows and relations as they are."""
+    """A SELECT that is answered once, over the windows and relations as they are.
+
+    `isolation` is what it asks for: lws or ws; None where it does not say.
+    """
 
     plan: algebra.Output
     text: str = field(default="", compare=False)
     place: Place | None = field(default=None, compare=False, repr=False)
+    isolation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

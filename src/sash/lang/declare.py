@@ -36,6 +36,8 @@ _INDEX_SPELLINGS = {
     **{f"ring {name}": name for name in ("aux", "bw", "db")},
     **{name: name for name in INDEX_TECHNIQUES},
 }
+# What the transactions of readers can promise (002, chapter 7).
+ISOLATIONS = ("lws", "ws")
 _SIZED_INDEXES = ("h-index", "uh-index", "g-index")
 _MAX_INDEX_SIZE = 1_000_000
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.DOTALL)
@@ -253,6 +255,27 @@ def _unit(value: object, option: exp.Expression, type_: Type, text: str) -> int:
 
 def bind_options(node: exp.Expression, text: str) -> Options:
     return tuple(_options(node, text).items())
+
+
+def bind_isolation(node: exp.Expression, text: str) -> str | None:
+    """The isolation that a one-time query asks for in its options, which has no others."""
+    for option in node.args.get("options") or ():
+        if option.this.name != "isolation":
+            raise UnknownName(
+                "option of a one-time query",
+                option.this.name,
+                ("isolation",),
+                place=nodes.place_of(option.this, text),
+            )
+        value = option.expression
+        if not isinstance(value, exp.Literal) or str(value.this).lower() not in ISOLATIONS:
+            raise BindError(
+                "there is no such isolation",
+                place=nodes.place_of(value, text),
+                expected="'lws' (the newest state) or 'ws' (a true state)",
+            )
+    found = _options(node, text).get("isolation")
+    return None if found is None else str(found).lower()
 
 
 def _options(node: exp.Expression, text: str) -> dict[str, OptionValue]:

@@ -192,6 +192,12 @@ class Explain(exp.Expression):
     }
 
 
+class Question(exp.Expression):
+    """A query that is answered once, with options."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "options": True}
+
+
 def mark(node: N, start: Token | exp.Expression, end: Token | exp.Expression | None = None) -> N:
     """Note that `node` stands in the text from `start` to `end`, each a token or a marked node."""
     meta = node.meta

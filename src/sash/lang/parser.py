@@ -59,7 +59,10 @@ class CqlParser(QueryParser):
             self._advance()
             return mark(nodes.ShowStatement(kind=kind), first, self._prev)
         if self.starts_query():
-            return self.subquery()
+            query = self.subquery()
+            if not self.accept("WITH"):
+                return query
+            return mark(nodes.Question(this=query, options=self._options()), first, self._prev)
         self.fail(_STATEMENTS)
 
     # ------------------------------------------------------ streams, relations

@@ -182,6 +182,10 @@ def _explain(self: generator.Generator, node: nodes.Explain) -> str:
     )
 
 
+def _question(self: generator.Generator, node: nodes.Question) -> str:
+    return f"{self.sql(node, 'this')}{_options(self, node)}"
+
+
 WRITERS: dict[type[exp.Expr], Writer] = {
     exp.Select: _select,
     exp.Union: _set_operation,
@@ -206,4 +210,5 @@ WRITERS: dict[type[exp.Expr], Writer] = {
     nodes.DropStatement: _drop,
     nodes.ShowStatement: _show,
     nodes.Explain: _explain,
+    nodes.Question: _question,
 }

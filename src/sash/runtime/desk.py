@@ -12,14 +12,14 @@ from concurrent.futures import CancelledError, Future
 from typing import Protocol
 
 from sash.lang import Program
-from sash.runtime.retained import Snapshot
+from sash.runtime.ledger import Ledger
 
 
 class Served(Protocol):
     """The run, as the desk sees it."""
 
     @property
-    def snapshot(self) -> Snapshot | None: ...
+    def ledger(self) -> Ledger | None: ...
 
     def change(self, program: Program) -> None: ...
 
@@ -47,9 +47,10 @@ class Desk:
             return False
         return True
 
-    def look(self) -> Snapshot | None:
-        """What is known after the last commit; None before the first."""
-        return None if self._run is None else self._run.snapshot
+    @property
+    def ledger(self) -> Ledger | None:
+        """The committed states of the run; None before it has begun."""
+        return None if self._run is None else self._run.ledger
 
     def serve(self, run: Served) -> None:
         """Do what has been asked; for the thread of the run, between two batches."""

@@ -40,6 +40,8 @@ from sash.runtime.feed import Entry, Feeder
 from sash.runtime.feedlog import FeedLog
 from sash.runtime.files import told
 from sash.runtime.harvest import Harvest, PartHarvest
+from sash.runtime.history import RunHistory
+from sash.runtime.ledger import Ledger
 from sash.runtime.limits import Guard, Limits, default_state
 from sash.runtime.lookup import KeptPanes
 from sash.runtime.memory import resident_bytes
@@ -77,6 +79,7 @@ class Options:
     # Bytes; None: what is usual, 0: no bound.
     max_state: int | None = None
     max_memory: int | None = None
+    record_history: Path | None = None
     debug: bool = False
     monitor: Monitor = field(default_factory=Silent)
 
@@ -126,8 +129,9 @@ class Engine:
         # How many parts the run has had.
         self._made = 0
         self._kept: list[KeptFile] = []
-        # For questions: what is known after the last commit.
-        self.snapshot: Snapshot | None = None
+        # For questions: the committed states.
+        self.ledger: Ledger | None = None
+        self._history: RunHistory | None = None
         # How far things are with the last batch taken; the plane may be one batch behind.
         self.streams: Mapping[str, StreamState] = {}
         self.firsts: Firsts = {}
@@ -202,6 +206,10 @@ class Engine:
         if self._checkpoint is not None or self.runtime == "spark":
             assert self._state is not None
             self._feed_log = FeedLog(self._state / FEED)
+        start = -1 if self._manifest is None else self._manifest.batch - 1
+        if self.options.record_history is not None:
+            self._history = RunHistory(self.options.record_history, start, self.options.monitor.warning)
+        self.ledger = Ledger(start, self._history)
         if self.partitions is not None:
             with told(self.cells_directory, "make"):
                 self.cells_directory.mkdir(exist_ok=True)
@@ -345,16 +353,17 @@ class Engine:
 
     def _kept_for(self, plan: RunPlan) -> list[tuple[str, int, Delta]]:
         """New queries begin with the rows that their streams keep: synopses take them in, scans are given."""
-        if self.snapshot is None:
+        snapshot = None if self.ledger is None else self.ledger.latest
+        if snapshot is None:
             return []
         found: list[tuple[str, int, Delta]] = []
         partials: list[Partial] = []
         first = dict(self.firsts[plan.number])
         for stream in plan.streams:
-            if stream.retain is None or stream.name not in self.snapshot.streams:
+            if stream.retain is None or stream.name not in snapshot.streams:
                 continue
             since = FIRST if self.through is None else self.through - stream.retain
-            for rank, ts, table in kept_rows(self.snapshot, stream, since):
+            for rank, ts, table in kept_rows(snapshot, stream, since):
                 first[stream.name] = min(int(ts.min()), first.get(stream.name, int(ts.min())))
                 partials.extend(preaggregate(ts, table, plan.synopses_of(stream.name)))
                 for scan in plan.scans_of(stream.name):
@@ -581,15 +590,20 @@ class Engine:
 
     def _publish(self) -> None:
         """Let questions be answered from what is known now."""
-        if self._state is not None:
-            self.snapshot = Snapshot(
-                self._retained,
-                self.committed,
-                self.plane.complete_through,
-                self.plane.streams,
-                tuple(self._kept),
-                self._kept_panes(),
-            )
+        if self._state is None or self.ledger is None:
+            return
+        snapshot = Snapshot(
+            self._retained,
+            self.committed,
+            self.plane.complete_through,
+            self.plane.streams,
+            tuple(self._kept),
+            self._kept_panes(),
+        )
+        retains = {stream.name: stream.retain for stream in self.plan.streams if stream.retain is not None}
+        self.ledger.commit(snapshot, retains)
+        if self._history is not None:
+            self._history.flush()
 
     def _kept_panes(self) -> KeptPanes | None:
         if self._checkpoint is None:
@@ -660,6 +674,8 @@ class Engine:
             for part in self.plane.parts.values():
                 held.callback(part.close)
             held.callback(self._aside.close)
+            if self._history is not None:
+                held.callback(self._history.close)
             for sink in self._sinks.values():
                 held.callback(sink.close)
             if self._worker is not None:

@@ -14,9 +14,10 @@ from typing import Any
 
 from sash.lang import Program
 from sash.runtime.desk import Desk
-from sash.runtime.look import OnceAnswer, look_again
+from sash.runtime.look import OnceAnswer, look
 from sash.runtime.report import Monitor, Summary
 from sash.runtime.run import refuse_what_cannot_run, run_program
+from sash.transactions.events import Isolation
 
 Wake = Callable[[], None]
 
@@ -83,9 +84,9 @@ class Live:
         refuse_what_cannot_run(program)
         return self._desk.change(program, done)
 
-    def ask(self, program: Program) -> OnceAnswer:
+    def ask(self, program: Program, isolation: Isolation | None = None) -> OnceAnswer:
         """Answer the one-time query of a program over the windows as they are."""
-        return look_again(program, self._desk.look, self._base_dir)
+        return look(program, self._desk.ledger, self._base_dir, isolation)
 
     def _run(self) -> None:
         try:

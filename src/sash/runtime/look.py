@@ -3,33 +3,41 @@
 The rows that the windows can hold pass through the same operators as those of standing queries, from the
 oldest that is needed to the instant that the run has reached; the answer is of that instant. Nothing of the
 run is touched, so a question never waits for a batch, and no batch for a question.
+
+With the isolation LWS the answer is that of the newest state when it is ready. Files are opened in TTU order,
+those that go last first. If a batch was committed meanwhile, the operators go on from where they are with the
+files that are new, as those of standing queries do with each batch; nothing is read twice. With WS the answer
+is that of the state when the question began. What a synopsis answers is looked up in the pane files of a
+state, and once more if a newer one came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
-from sash.errors import UserError
+from sash.errors import CheckpointError, UserError
 from sash.lang import Program, algebra
-from sash.lang.algebra import Node, WindowKind
+from sash.lang.algebra import Node, WindowKind, WindowSpec
 from sash.lang.bound import StreamDefinition
 from sash.operators.delta import Delta
 from sash.plan.panes import last_boundary
 from sash.plan.run_plan import RunPlan, feed_of, plan_run
 from sash.runtime.continuous import ContinuousPlane, relation_delta
-from sash.runtime.lookup import from_synopsis
-from sash.runtime.retained import FIRST, Gone, Snapshot, kept_rows
+from sash.runtime.ledger import Ledger, Step
+from sash.runtime.lookup import from_synopsis, is_covered
+from sash.runtime.retained import FIRST, Gone, KeptFile, Snapshot, in_order, open_kept, rows_later
 from sash.runtime.scans import scan_rows
 from sash.runtime.sources import Position, open_source, read, read_whole
 from sash.runtime.stage import lateness
+from sash.transactions.events import Isolation
+from sash.transactions.fold import ATTEMPTS, overtaken
 
 Rows = tuple[str, int, Delta]
-# How often a newer snapshot is taken.
-_TRIES = 100
 # Changes of a relation that are read at once.
 _FEED_ROWS = 1_000_000
 
@@ -41,48 +49,168 @@ class OnceAnswer:
     table: pa.Table
     instant: int | None
     batch: int
+    isolation: Isolation
 
 
-def look_again(program: Program, latest: Callable[[], Snapshot | None], base_dir: Path) -> OnceAnswer:
-    """Answer the one-time query of a program over the newest snapshot there is."""
-    for is_last in (*[False] * _TRIES, True):
-        snapshot = latest()
-        if snapshot is None:
-            raise UserError(
-                "the run has not finished a batch yet", hint="ask again in a moment", id="nothing-yet"
+def look(
+    program: Program, ledger: Ledger | None, base_dir: Path, isolation: Isolation | None = None
+) -> OnceAnswer:
+    """Answer the one-time query of a program; UserError if the streams do not keep what it needs.
+
+    The isolation is what the query says, unless it is given. RunError if the run commits faster than a
+    question can take in what is new.
+    """
+    if ledger is None or ledger.latest is None:
+        raise UserError(
+            "the run has not finished a batch yet", hint="ask again in a moment", id="nothing-yet"
+        )
+    (asked,) = program.one_time
+    chosen = isolation or Isolation(asked.isolation or Isolation.LWS)
+    question = Question(program, base_dir)
+    name = " ".join(asked.text.split())
+    attempts = 0
+    while attempts < ATTEMPTS:
+        with ledger.reading(name, question.spans, chosen) as reading:
+            while attempts < ATTEMPTS:
+                attempts += 1
+                for step in reading.steps():
+                    # A file that is gone is of no use to the newest state, either.
+                    with suppress(Gone):
+                        question.open(step)
+                try:
+                    question.evaluate(reading.state)
+                except Gone as gone:
+                    ledger.follow()
+                    if ledger.latest is reading.state:
+                        raise _lost(gone) from gone
+                    if chosen is Isolation.WS:
+                        # It has done nothing yet, and begins with another state.
+                        break
+                    continue
+                if reading.commit():
+                    return question.answer(chosen)
+    raise overtaken(name, attempts, "newer states were committed meanwhile")
+
+
+class Question:
+    """A one-time query at work: a state is evaluated, then newer ones from there."""
+
+    def __init__(self, program: Program, base_dir: Path) -> None:
+        (self._asked,) = (query.plan for query in program.one_time)
+        self._plan = plan_run(program)
+        (self._query,) = self._plan.one_time
+        self._base_dir = base_dir
+        self._plane = ContinuousPlane(self._plan)
+        self._streams = [
+            stream
+            for stream in self._plan.streams
+            if stream.name not in self._plan.feeds and self._plan.scans_of(stream.name)
+        ]
+        self._feeds = [_Feed(self._plan, name, base_dir) for name in self._plan.feeds]
+        # By name: files that were opened and are not yet taken in, and those that are.
+        self._opened: dict[str, pa.Table] = {}
+        self._taken: set[str] = set()
+        # By stream: what a state has that was not asked for yet, the newest last.
+        self._ahead: dict[str, tuple[Snapshot, list[KeptFile]]] = {}
+        self._since: dict[str, int] | None = None
+        self._state: Snapshot | None = None
+        self._evaluated = 0
+        # What a synopsis answered, and of which instant.
+        self._found: tuple[pa.Table, int] | None = None
+
+    @property
+    def spans(self) -> dict[str, int | None]:
+        """By stream, how far back the windows reach at most; None: perhaps all the way."""
+        return {stream.name: _span(self._query.plan, stream) for stream in self._streams}
+
+    def _reach(self, snapshot: Snapshot) -> dict[str, int]:
+        for stream in self._streams:
+            if stream.name not in snapshot.streams:
+                raise _refused(stream, "is not read by the run", "a query of the run has to read it")
+        if snapshot.through is None:
+            return {}
+        return {stream.name: _since(self._query.plan, stream, snapshot) for stream in self._streams}
+
+    def open(self, step: Step) -> None:
+        """Open the files of a sub-window, newest first."""
+        state, files = self._ahead.get(step.stream, (None, []))
+        if state is not step.state:
+            files = []
+            if not self._is_looked_up(step.state):
+                files = [file for file in step.state.kept if file.stream == step.stream]
+                files.sort(key=lambda file: file.newest)
+            self._ahead[step.stream] = step.state, files
+        while files and files[-1].newest > step.after:
+            self._open(step.state, files.pop())
+
+    def _is_looked_up(self, snapshot: Snapshot) -> bool:
+        """Whether a synopsis answers; once rows have been taken in, they do."""
+        through, panes = snapshot.through, snapshot.panes
+        if self._since is not None or through is None or panes is None:
+            return False
+        return is_covered(self._asked, panes, through)
+
+    def _open(self, snapshot: Snapshot, file: KeptFile) -> None:
+        if file.name not in self._opened and file.name not in self._taken:
+            self._opened[file.name] = open_kept(snapshot.directory / file.name)
+
+    def evaluate(self, snapshot: Snapshot) -> None:
+        """Go on to a state, with what is new in it; Gone if a file is, and then nothing has happened."""
+        self._found = None
+        if self._is_looked_up(snapshot):
+            assert snapshot.panes is not None
+            assert snapshot.through is not None
+            self._found = from_synopsis(self._asked, snapshot.panes, snapshot.streams, snapshot.through)
+            self._state = snapshot
+            return
+        since = self._since
+        if since is None:
+            since = self._reach(snapshot)
+        files = {
+            stream: in_order(
+                file
+                for file in snapshot.kept
+                if file.stream == stream and file.newest > after and file.name not in self._taken
             )
-        try:
-            return look(program, snapshot, base_dir)
-        except Gone:
-            # The run has moved on before all files were open; the next snapshot has them.
-            if is_last:
-                raise
-    raise AssertionError
-
-
-def look(program: Program, snapshot: Snapshot, base_dir: Path) -> OnceAnswer:
-    """Answer the one-time query of a program; UserError if the streams do not keep what it needs."""
-    through = snapshot.through
-    if snapshot.panes is not None and through is not None:
-        (asked,) = program.one_time
-        found = from_synopsis(asked.plan, snapshot.panes, snapshot.streams, through)
-        if found is not None:
-            return OnceAnswer(*found, snapshot.batch)
-    plan = plan_run(program)
-    (query,) = plan.one_time
-    plane = ContinuousPlane(plan)
-    first = {
-        name: state.first
-        for name, state in snapshot.streams.items()
-        if name in query.streams and state.first is not None
-    }
-    if through is not None:
-        plane.begin_with(-1, [(f"relation {name}", 0, d) for name, d in _relations(plan, base_dir).items()])
-        rows = [*_stream_rows(plan, query.plan, snapshot), *_feed_rows(plan, base_dir, through)]
-        for _ in plane.answer(0, tuple(rows), first, through):
+            for stream, after in since.items()
+        }
+        for new in files.values():
+            for file in new:
+                self._open(snapshot, file)
+        self._state = snapshot
+        if snapshot.through is None:
+            return
+        if self._since is None:
+            self._since = since
+            relations = _relations(self._plan, self._base_dir)
+            self._plane.begin_with(-1, [(f"relation {name}", 0, delta) for name, delta in relations.items()])
+        rows = [*self._stream_rows(files), *(row for feed in self._feeds for row in feed.more())]
+        first = {
+            name: state.first
+            for name, state in snapshot.streams.items()
+            if name in self._query.streams and state.first is not None
+        }
+        for _ in self._plane.answer(self._evaluated, tuple(rows), first, snapshot.through):
             pass
-    (answer,) = plane.once().values()
-    return OnceAnswer(answer, through, snapshot.batch)
+        self._evaluated += 1
+
+    def _stream_rows(self, files: Mapping[str, list[KeptFile]]) -> Iterator[Rows]:
+        """What the scans make of files."""
+        assert self._since is not None
+        for stream in self._streams:
+            for rank, file in enumerate(files[stream.name]):
+                self._taken.add(file.name)
+                table = self._opened.pop(file.name)
+                ts, rows = rows_later(file, table, stream, self._since[stream.name])
+                for scan in self._plan.scans_of(stream.name):
+                    yield scan.name, rank, scan_rows(scan, stream, ts, rows).delta
+
+    def answer(self, isolation: Isolation) -> OnceAnswer:
+        assert self._state is not None
+        if self._found is not None:
+            return OnceAnswer(*self._found, self._state.batch, isolation)
+        (table,) = self._plane.once().values()
+        return OnceAnswer(table, self._state.through, self._state.batch, isolation)
 
 
 def _relations(plan: RunPlan, base_dir: Path) -> dict[str, Delta]:
@@ -93,41 +221,37 @@ def _relations(plan: RunPlan, base_dir: Path) -> dict[str, Delta]:
     }
 
 
-def _stream_rows(plan: RunPlan, query: Node, snapshot: Snapshot) -> Iterator[Rows]:
-    """What the scans make of the rows that windows can hold."""
-    assert snapshot.through is not None
-    for stream in plan.streams:
-        scans = [] if stream.name in plan.feeds else plan.scans_of(stream.name)
-        if not scans:
-            continue
-        since = _since(query, stream, snapshot)
-        for rank, ts, table in kept_rows(snapshot, stream, since, snapshot.through):
-            for scan in scans:
-                yield scan.name, rank, scan_rows(scan, stream, ts, table).delta
+class _Feed:
+    """The changes of a relation, from the first on; those that are ahead of the run wait for the clock."""
 
+    def __init__(self, plan: RunPlan, name: str, base_dir: Path) -> None:
+        self._feed = plan.stream(name)
+        self._scans = plan.scans_of(name)
+        self._source = open_source(self._feed, base_dir)
+        self._position: Position = {}
+        self._newest: int | None = None
+        self._rank = 0
+        self._has_ended = False
 
-def _feed_rows(plan: RunPlan, base_dir: Path, through: int) -> Iterator[Rows]:
-    """The changes of relations up to now, from the first on: what a run has taken in of them."""
-    for name in plan.feeds:
-        feed = plan.stream(name)
-        source = open_source(feed, base_dir)
-        position: Position = {}
-        newest: int | None = None
-        while True:
-            step = source.plan(position, _FEED_ROWS)
-            position = step.position
+    def more(self) -> Iterator[Rows]:
+        """What has been added since."""
+        while not self._has_ended:
+            step = self._source.plan(self._position, _FEED_ROWS)
+            self._position = step.position
+            self._has_ended = step.ended
             for chunk in step.chunks:
-                rows = read(feed, chunk)
-                behind = lateness(rows.ts, newest, feed.slack)
-                wanted = rows.ts <= through
+                rows = read(self._feed, chunk)
+                ts, table = rows.ts, rows.table
+                behind = lateness(ts, self._newest, self._feed.slack)
                 if behind is not None:
-                    wanted &= behind <= 0
+                    ts, table = ts[behind <= 0], table.filter(pa.array(behind <= 0))
                 if len(rows.ts):
-                    newest = max(int(rows.ts.max()), newest if newest is not None else int(rows.ts[0]))
-                for scan in plan.scans_of(name):
-                    table = rows.table.filter(pa.array(wanted))
-                    yield scan.name, chunk.sequence, scan_rows(scan, feed, rows.ts[wanted], table).delta
-            if step.ended or not step.chunks:
+                    newest = int(rows.ts.max())
+                    self._newest = newest if self._newest is None else max(newest, self._newest)
+                self._rank += 1
+                for scan in self._scans:
+                    yield scan.name, self._rank, scan_rows(scan, self._feed, ts, table).delta
+            if not step.chunks:
                 break
 
 
@@ -166,15 +290,27 @@ def _since(query: Node, stream: StreamDefinition, snapshot: Snapshot) -> int:
 
 def _oldest(query: Node, stream: StreamDefinition, through: int) -> int | None:
     """The instant after which a query looks at a stream; None: perhaps from its first row on."""
-    instants = []
-    for node in query.walk():
-        if isinstance(node, algebra.Window) and _reads(node, stream.name):
-            spec = node.spec
-            if spec.kind in (WindowKind.ROWS, WindowKind.UNBOUNDED) or _is_nested(node):
-                return None
-            seen = through if spec.slide is None else last_boundary(through, spec.slide)
-            instants.append(seen - (spec.range or stream.unit))
-    return min(instants, default=None)
+    specs = _windows(query, stream)
+    if specs is None:
+        return None
+    ends = (through if spec.slide is None else last_boundary(through, spec.slide) for spec in specs)
+    return min(
+        (end - (spec.range or stream.unit) for end, spec in zip(ends, specs, strict=True)), default=None
+    )
+
+
+def _span(query: Node, stream: StreamDefinition) -> int | None:
+    """How far back a query looks at a stream at most, wherever its slides are; None: perhaps all the way."""
+    specs = _windows(query, stream) or ()
+    return max(((spec.range or stream.unit) + (spec.slide or 0) for spec in specs), default=None)
+
+
+def _windows(query: Node, stream: StreamDefinition) -> list[WindowSpec] | None:
+    """The windows of a query over a stream; None if one of them may need every row."""
+    windows = [n for n in query.walk() if isinstance(n, algebra.Window) and _reads(n, stream.name)]
+    if any(w.spec.kind in (WindowKind.ROWS, WindowKind.UNBOUNDED) or _is_nested(w) for w in windows):
+        return None
+    return [window.spec for window in windows]
 
 
 def _reads(node: Node, stream: str) -> bool:
@@ -191,6 +327,14 @@ def _is_nested(window: algebra.Window) -> bool:
 
 def _refused(stream: StreamDefinition, why: str, hint: str) -> UserError:
     return UserError(f"stream {stream.name} {why}", hint=hint, id="not-kept")
+
+
+def _lost(gone: Gone) -> CheckpointError:
+    return CheckpointError(
+        f"'{gone}' is gone",
+        hint="the run has ended meanwhile and left nothing behind, or somebody removed the file",
+        id="kept-rows-damaged",
+    )
 
 
 def _seconds(span: int) -> str:

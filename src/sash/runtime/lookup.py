@@ -92,6 +92,14 @@ class Asked:
         return None if select is None else Asked(select, spec, order, limit, plan.fields)
 
 
+def is_covered(plan: algebra.Output, kept: KeptPanes, through: int) -> bool:
+    """Whether a synopsis answers a one-time query."""
+    asked = Asked.of(plan)
+    return asked is not None and any(
+        _spans(asked, spec, kept, through) is not None for spec in kept.plan.synopses
+    )
+
+
 def from_synopsis(
     plan: algebra.Output, kept: KeptPanes, streams: Streams, through: int
 ) -> tuple[pa.Table, int] | None:

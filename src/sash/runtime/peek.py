@@ -2,7 +2,7 @@
 
 Nothing is locked and nothing is written: the manifest is replaced as a whole, and the files that it names do
 not change. So a pipeline may run on the checkpoint meanwhile; where it has removed a file in between, the
-newer manifest is taken.
+newer manifest is taken, which does not need it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from sash.lang import Known, bind_program
 from sash.lang.bound import StreamDefinition
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec
 from sash.runtime.checkpoint import Checkpoint, Manifest
-from sash.runtime.look import OnceAnswer, look_again
+from sash.runtime.ledger import Ledger
+from sash.runtime.look import OnceAnswer, look
 from sash.runtime.lookup import KeptPanes
 from sash.runtime.recipe import Recipe
 from sash.runtime.retained import RETAINED, Snapshot
+from sash.transactions.events import Isolation
 
 T = TypeVar("T")
 # How often a newer manifest is taken.
@@ -33,7 +35,7 @@ class Peek:
 
     directory: Path
 
-    def ask(self, text: str, base_dir: Path | None = None) -> OnceAnswer:
+    def ask(self, text: str, base_dir: Path | None = None, isolation: Isolation | None = None) -> OnceAnswer:
         """Answer a SELECT over the windows as they are.
 
         Relative paths of relations count from `base_dir`; left out, from where the pipeline's do.
@@ -46,7 +48,15 @@ class Peek:
                 "a question is one SELECT", hint="ask for one thing at a time", id="not-a-question"
             )
         asked = replace(program, queries=(), archives=(), indexes=())
-        return look_again(asked, self.snapshot, base_dir or self._checkpoint.base_dir)
+        retains = {s.name: s.retain for s in asked.streams if s.retain is not None}
+
+        def follow() -> None:
+            if ledger.latest is None or self._manifest().batch != ledger.latest.batch:
+                ledger.commit(self.snapshot(), retains)
+
+        ledger = Ledger(follow=follow)
+        follow()
+        return look(asked, ledger, base_dir or self._checkpoint.base_dir, isolation)
 
     def snapshot(self) -> Snapshot:
         """The state after the last committed batch."""

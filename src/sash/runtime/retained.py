@@ -8,7 +8,7 @@ takes a newer snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -114,31 +114,37 @@ class Gone(Exception):
 
 
 def kept_rows(
-    snapshot: Snapshot, stream: StreamDefinition, since: int, through: int | None = None
+    snapshot: Snapshot, stream: StreamDefinition, since: int
 ) -> Iterator[tuple[int, Int64Array, pa.Table]]:
-    """Rows of a stream that are later than `since`, and not than `through`, file by file in their order.
+    """Rows of a stream that are later than `since`, file by file in their order.
 
     Gives the rank of each piece, its instants, and its rows with all columns.
     """
-    files = [file for file in snapshot.kept if file.stream == stream.name and file.newest > since]
-    opened = [(file, _opened(snapshot.directory / file.name)) for file in _in_order(files)]
+    files = in_order(file for file in snapshot.kept if file.stream == stream.name and file.newest > since)
+    opened = [(file, open_kept(snapshot.directory / file.name)) for file in files]
     for rank, (file, table) in enumerate(opened):
-        ts = table.column(0).to_numpy()
-        rows = table.remove_column(0).rename_columns([column.name for column in stream.schema])
-        if file.oldest <= since or (through is not None and file.newest > through):
-            wanted = ts > since
-            if through is not None:
-                wanted &= ts <= through
-            ts, rows = ts[wanted], rows.filter(pa.array(wanted))
-        if len(ts):
-            yield rank, ts, rows
+        yield rank, *rows_later(file, table, stream, since)
 
 
-def _in_order(files: Sequence[KeptFile]) -> list[KeptFile]:
+def rows_later(
+    file: KeptFile, table: pa.Table, stream: StreamDefinition, since: int
+) -> tuple[Int64Array, pa.Table]:
+    """The instants and rows of a file that are later than `since`."""
+    ts = table.column(0).to_numpy()
+    rows = table.remove_column(0).rename_columns([column.name for column in stream.schema])
+    if file.oldest <= since:
+        wanted = ts > since
+        ts, rows = ts[wanted], rows.filter(pa.array(wanted))
+    return ts, rows
+
+
+def in_order(files: Iterable[KeptFile]) -> list[KeptFile]:
+    """Files of a stream in the order of their rows."""
     return sorted(files, key=lambda file: (file.batch, file.sequence))
 
 
-def _opened(path: Path) -> pa.Table:
+def open_kept(path: Path) -> pa.Table:
+    """The rows of a file, with their instants first; they stay when the run removes the file."""
     try:
         with pa.memory_map(str(path)) as source:
             return pa.ipc.open_file(source).read_all()

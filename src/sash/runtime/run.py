@@ -26,6 +26,7 @@ def run_program(
     max_state: int | None = None,
     max_memory: int | None = None,
     aside: Path | None = None,
+    record_history: Path | None = None,
     debug: bool = False,
     monitor: Monitor | None = None,
     stop: threading.Event | None = None,
@@ -35,6 +36,7 @@ def run_program(
 
     `desk` is where others ask for something meanwhile. `max_state` bounds the bytes of state of a partition
     (None: as this machine can bear, 0: no bound), `max_memory` those of this process.
+    `record_history` is a file for the movements of windows and the questions that are asked meanwhile.
     """
     if not program.queries and not program.one_time:
         raise UserError(
@@ -56,6 +58,7 @@ def run_program(
         partitions=partitions,
         max_state=max_state,
         max_memory=max_memory,
+        record_history=record_history,
         debug=debug,
         monitor=monitor or Silent(),
     )

@@ -21,6 +21,7 @@ from sash.runtime.passes import passes
 from sash.runtime.run import run_program
 from sash.runtime.sources import open_source
 from sash.session.catalog import program_of
+from sash.transactions.events import Isolation
 
 
 class Explanation(str):
@@ -39,11 +40,28 @@ INSTANT = b"sash.instant"
 """The key in the metadata of an answer's schema: the instant whose windows it is over, in microseconds."""
 
 
+ISOLATION = b"sash.isolation"
+"""The key of the isolation that the answer has: lws or ws."""
+
+
 def dated(answer: OnceAnswer) -> pa.Table:
-    """The answer, with its instant in the metadata of the schema."""
-    if answer.instant is None:
-        return answer.table
-    return answer.table.replace_schema_metadata({INSTANT: str(answer.instant).encode()})
+    """The answer, with its instant and isolation in the metadata of the schema."""
+    told = {ISOLATION: answer.isolation.value.encode()}
+    if answer.instant is not None:
+        told[INSTANT] = str(answer.instant).encode()
+    return answer.table.replace_schema_metadata(told)
+
+
+def isolation_of(text: str | None) -> Isolation | None:
+    """The isolation that a user names."""
+    if text is None:
+        return None
+    try:
+        return Isolation(text.lower())
+    except ValueError as failure:
+        raise UserError(
+            f"there is no isolation '{text}'", expected="one of: lws, ws", id="option"
+        ) from failure
 
 
 def answer_once(query: OneTimeQuery, known: Known, base_dir: Path, batch_rows: int | None) -> pa.Table:

@@ -39,9 +39,10 @@ from sash.session.delivery import Delivery
 from sash.session.handle import DEFAULT_PENDING, Query, shape_of
 from sash.session.inbox import Room
 from sash.session.kept import Kept
-from sash.session.once import Explanation, answer_once, dated, explained
+from sash.session.once import Explanation, answer_once, dated, explained, isolation_of
 from sash.session.shows import shown
 from sash.session.texts import ended, only_statement, places_without
+from sash.transactions.events import Isolation
 
 FORMS = ("text", "json", "svg")
 
@@ -53,9 +54,10 @@ def connect(
     checkpoint: str | Path | None = None,
     batch_rows: int | None = None,
     aside: str | Path | None = None,
+    record_history: str | Path | None = None,
 ) -> Session:
     """A session. Relative paths in CQL count from `base_dir`; the rest is as in `sash run`."""
-    return Session(base_dir, runtime, master, checkpoint, batch_rows, aside)
+    return Session(base_dir, runtime, master, checkpoint, batch_rows, aside, record_history)
 
 
 class Session:
@@ -69,6 +71,7 @@ class Session:
         checkpoint: str | Path | None = None,
         batch_rows: int | None = None,
         aside: str | Path | None = None,
+        record_history: str | Path | None = None,
     ) -> None:
         if runtime not in RUNTIMES:
             raise UserError(
@@ -90,6 +93,9 @@ class Session:
             "checkpoint": self.checkpoint,
             "batch_rows": batch_rows,
             "aside": None if aside is None else Path(aside).expanduser().absolute(),
+            "record_history": None
+            if record_history is None
+            else Path(record_history).expanduser().absolute(),
         }
         self._known = Known()
         self._handles: dict[str, Query] = {}
@@ -160,8 +166,13 @@ class Session:
                 self._handles[name] = self._handle(definition, self._known, DEFAULT_PENDING)
             return self._handles[name]
 
-    def ask(self, text: str) -> pa.Table:
-        """The answer of a one-time query, over the windows as they are at the end of the input."""
+    def ask(self, text: str, *, isolation: str | None = None) -> pa.Table:
+        """The answer of a one-time query, over the windows as they are: now, or at the end of the input.
+
+        With the isolation 'lws', the default, it is that of the newest committed state when it is ready; with
+        'ws' that of the state when it was asked.
+        """
+        chosen = isolation_of(isolation)
         with self._lock:
             self._check_open()
             known = copied(self._known)
@@ -170,7 +181,7 @@ class Session:
             raise UserError(
                 "ask() takes a SELECT", hint="sql() takes every other statement", id="not-a-question"
             )
-        return self._answer(definition, known)
+        return self._answer(definition, known, chosen)
 
     def explain(self, text: str, *, format: str = "text", analyze: bool = False) -> Explanation:
         """How a SELECT, or the query of that name, is computed; with `analyze`, how it was in a run."""
@@ -372,10 +383,10 @@ class Session:
                 return explained(definition, known, definition.format, self.base_dir)
         raise AssertionError(definition)
 
-    def _answer(self, definition: OneTimeQuery, known: Known) -> pa.Table:
+    def _answer(self, definition: OneTimeQuery, known: Known, isolation: Isolation | None = None) -> pa.Table:
         if self._live is not None and self._is_running:
             program = program_of(known, statements=(definition,), queries=())
-            return dated(self._live.ask(program))
+            return dated(self._live.ask(program, isolation))
         return answer_once(definition, known, self.base_dir, self._options["batch_rows"])
 
 

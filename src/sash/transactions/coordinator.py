@@ -36,15 +36,13 @@ from sash.transactions.events import (
     SubWindow,
     Undone,
 )
-from sash.transactions.fold import Answer, Fold, UndoableFold
+from sash.transactions.fold import ATTEMPTS, Answer, Fold, UndoableFold, overtaken
 from sash.transactions.recorder import Recorder
 from sash.transactions.schedulers import TTU, WS, Scheduler
 
 V = TypeVar("V")
 R = TypeVar("R")
 Version = tuple[SubWindow, int]
-
-ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,13 +242,7 @@ class Coordinator(Generic[V]):
                     state, instant = reader.committed.state, reader.committed.instant
                     return Answer(work.finish(), instant, state, query.isolation, attempt, rescans)
                 why = reader.why
-        raise RunError(
-            f"query '{query.name}' was aborted {attempts} times",
-            got=why,
-            hint="its windows slide faster than they are read; WITH (isolation = 'ws') reads the windows "
-            "as they were when it began",
-            id="isolation",
-        )
+        raise overtaken(query.name, attempts, why)
 
 
 class Reader(Generic[V]):

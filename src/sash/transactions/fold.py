@@ -9,10 +9,24 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from sash.errors import RunError
 from sash.transactions.events import Isolation, SubWindow
 
 V = TypeVar("V")
 R = TypeVar("R")
+
+ATTEMPTS = 20
+
+
+def overtaken(query: str, attempts: int, why: str) -> RunError:
+    """What a query is told whose windows slide faster than it reads them."""
+    return RunError(
+        f"query '{query}' was aborted {attempts} times",
+        got=why,
+        hint="its windows slide faster than they are read; WITH (isolation = 'ws') reads the windows as they "
+        "were when it began",
+        id="isolation",
+    )
 
 
 class Fold(ABC, Generic[V, R]):

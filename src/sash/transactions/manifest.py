@@ -28,15 +28,13 @@ from sash.transactions.events import (
     SubWindow,
     Undone,
 )
-from sash.transactions.fold import Answer, Fold, UndoableFold
+from sash.transactions.fold import ATTEMPTS, Answer, Fold, UndoableFold, overtaken
 from sash.transactions.history import History
 from sash.transactions.leases import Lease
 from sash.transactions.schedulers import TTU, WS, Scheduler
 
 P = TypeVar("P")
 R = TypeVar("R")
-
-ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +85,7 @@ def ask_manifest(
                 value = reading.fold.finish()
                 found = committed.instant, committed.state
                 return Answer(value, *found, query.isolation, attempt, reading.rescans)
-    raise RunError(
-        f"query '{query.name}' was aborted {attempts} times",
-        got="the windows slide faster than they are read",
-        hint="WITH (isolation = 'ws') reads the windows as they were when it began",
-        id="isolation",
-    )
+    raise overtaken(query.name, attempts, "newer states were committed meanwhile")
 
 
 class _Reading(Generic[P, R]):

@@ -60,8 +60,10 @@ class HistoryFile:
             self._file.flush()
 
     def close(self) -> None:
-        self.flush()
-        self._file.close()
+        try:
+            self.flush()
+        finally:
+            self._file.close()
 
     def __enter__(self) -> HistoryFile:
         return self

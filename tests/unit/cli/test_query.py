@@ -35,7 +35,35 @@ def test_the_answer_goes_to_stdout_and_its_instant_to_stderr(runner, state):
     done = runner.invoke(app, ["query", "--checkpoint", str(state), COUNT])
     assert done.exit_code == 0
     assert [line.split() for line in done.stdout.splitlines()] == [["k", "n"], ["a", "2"], ["b", "2"]]
-    assert done.stderr == "at 29\n"
+    assert done.stderr == "at 29 (lws)\n"
+
+
+def test_the_isolation_is_an_option_of_the_text_and_of_the_command(runner, state):
+    for arguments, told in (
+        (["--isolation", "ws", COUNT], "ws"),
+        ([f"{COUNT} WITH (isolation = 'ws')"], "ws"),
+        (["--isolation", "lws", f"{COUNT} WITH (isolation = 'ws')"], "lws"),
+    ):
+        done = runner.invoke(app, ["query", "--checkpoint", str(state), *arguments])
+        assert done.exit_code == 0, done.output
+        assert done.stderr == f"at 29 ({told})\n"
+    assert runner.invoke(app, ["query", "--checkpoint", str(state), "--isolation", "x", COUNT]).exit_code == 2
+
+
+def test_a_run_records_a_history_that_can_be_verified(runner, state):
+    program = state.parent / "program.cql"
+    program.write_text(PROGRAM)
+    history = state.parent / "history.jsonl"
+    options = ["--runtime", "inline", "--batch-rows", "5", "--quiet", "--record-history", str(history)]
+    done = runner.invoke(app, ["run", str(program), *options])
+    assert done.exit_code == 0, done.output
+    found = runner.invoke(app, ["verify-history", str(history)])
+    assert found.exit_code == 0
+    assert "6 movements of 1 rings; 0 committed queries" in found.stdout
+    refused = runner.invoke(app, ["run", str(program), *options[:-1], str(program)])
+    assert refused.exit_code == 2
+    assert "holds no history" in refused.stderr
+    assert program.read_text() == PROGRAM
 
 
 def test_answers_for_programs(runner, state):
@@ -55,6 +83,8 @@ def test_an_answer_without_rows_says_so(runner, state):
     [
         ("SELECT k FROM s [RANGE 1 MIN]", "not-kept"),
         ("SELECT k FROM z [NOW]", "unknown-name"),
+        ("SELECT k FROM s [NOW] WITH (isolation = 'best')", "bind"),
+        ("SELECT k FROM s [NOW] WITH (strategy = 'upa')", "unknown-name"),
         ("DROP QUERY q", "not-a-question"),
         ("SELECT k FROM s [NOW]; SELECT k FROM s [NOW]", "not-a-question"),
     ],

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 from tests.unit.experiments.kit import number
 
-from sash.experiments import transaction_aborts, transaction_one_time, transaction_periodic
+from sash.experiments import (
+    reading_while_sliding,
+    transaction_aborts,
+    transaction_one_time,
+    transaction_periodic,
+)
 from sash.experiments.transaction_workload import SCHEDULERS, Costs, Load, Sizes, simulate
 from sash.transactions.events import Isolation
 
@@ -50,3 +55,15 @@ def test_an_experiment_gives_a_table_claims_and_a_picture(experiment, tmp_path):
 def test_ttu_aborts_less_than_lws():
     rows = transaction_aborts.measure_at(TINY, "tiny").table
     assert all(number(row, "TTU aborts %") <= number(row, "LWS aborts %") for row in rows)
+
+
+def test_questions_beside_a_pipeline_are_right_and_latest(tmp_path):
+    sizes = reading_while_sliding.Sizes(
+        rows=200, queries=5, beat=0.1, warm=4, spells=2, spell=8, rates=(0, 2)
+    )
+    result = reading_while_sliding.measure_at(sizes, "tiny")
+    assert [row["questions a slide"] for row in result.table] == [0, 2]
+    # Times are those of the machine.
+    assert all(claim.holds for claim in result.claims if not claim.id.startswith("batch-time")), str(result)
+    reading_while_sliding.draw(result, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").exists()

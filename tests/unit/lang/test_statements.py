@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import sqlglot
 from tests.unit.lang.plan_kit import CATALOG, outline
 
-from sash.errors import UnknownName
+from sash.errors import BindError, DuplicateName, UnknownName
 from sash.lang import Known, bind_program
 from sash.lang.bound import DropDefinition, ShowDefinition
+from sash.lang.dialect import Cql
 
 
 def last(text):
@@ -25,6 +27,24 @@ def test_a_relation_is_read_once_or_is_a_feed_of_changes():
     assert (feed.timestamp, feed.unit, feed.operation) == ("at", 1000, "o")
     assert (feed.is_retroactive, feed.is_static) == (False, False)
     assert feed.visible.names == ("k", "at")
+
+
+def test_a_one_time_query_says_which_isolation_it_wants():
+    assert last("SELECT a FROM s [NOW];").isolation is None
+    for written in ("ws", "LWS"):
+        asked = last(f"SELECT a FROM s [NOW] WITH (isolation = '{written}');")
+        assert asked.isolation == written.lower()
+        assert asked.plan == last("SELECT a FROM s [NOW];").plan
+    for options, error in (
+        ("isolation = 'serial'", BindError),
+        ("isolation = 1", BindError),
+        ("strategy = 'upa'", UnknownName),
+        ("isolation = 'ws', isolation = 'lws'", DuplicateName),
+    ):
+        with pytest.raises(error):
+            last(f"SELECT a FROM s [NOW] WITH ({options});")
+    tree = sqlglot.parse_one("SELECT a FROM s [NOW] WITH (isolation = 'ws')", dialect=Cql)
+    assert tree.sql(dialect=Cql) == "SELECT a FROM s [NOW] WITH (isolation = 'ws')"
 
 
 def test_a_stream_may_retain_rows_and_give_them_lifetimes():

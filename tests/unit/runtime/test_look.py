@@ -174,11 +174,11 @@ class Asking(Desk):
 
     def serve(self, run: Served) -> None:
         super().serve(run)
-        snapshot = self.look()
+        snapshot = None if self.ledger is None else self.ledger.latest
         if snapshot is None or snapshot.through is None:
             return
         text = STREAM + "SELECT SUM(n) AS n, COUNT(*) AS c FROM s [RANGE 6 SEC];"
-        answer = look(bind_program(text), snapshot, self.folder)
+        answer = look(bind_program(text), self.ledger, self.folder)
         rows = rows_of(self.folder, "s", snapshot.through // 1_000_000, 6)
         # Before the first row there is no answer.
         total = sum(n for _, _, n in rows)

@@ -1,0 +1,191 @@
+"""The ledger of a run: its committed states in their order, and who reads them (002, chapter 7).
+
+A stream that keeps rows is a ring of sub-windows: RETAIN is cut into `SUB_WINDOWS` of equal length, and the
+newest one is that of the instant up to which all is known. No row comes before that instant any more, so a
+commit is a window movement: it adds to the newest sub-window, begins others, and lets old ones go. A question
+is a read-only transaction of the scheduler: LWS in TTU order, where what left meanwhile is taken back, or WS.
+
+Invariant: `latest` is the state after the scheduler's last movement. All of it happens under one lock, which
+is held for decisions only; files are read outside. So what is recorded is in the order in which it happened.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sash.errors import UserError
+from sash.runtime.retained import FIRST, Snapshot
+from sash.transactions.events import (
+    Change,
+    Committed,
+    Event,
+    Isolation,
+    Moved,
+    Query,
+    Read,
+    Ring,
+    Undone,
+)
+from sash.transactions.recorder import Recorder
+from sash.transactions.schedulers import TTU, WS, Scheduler
+
+SUB_WINDOWS = 60
+
+
+class Ledger:
+    """`start` is the last batch of which it knows nothing, `follow` looks for newer commits elsewhere."""
+
+    def __init__(
+        self, start: int = -1, recorder: Recorder | None = None, follow: Callable[[], None] | None = None
+    ) -> None:
+        self.latest: Snapshot | None = None
+        self.follow = follow or (lambda: None)
+        self._recorder = recorder
+        self._lock = threading.Lock()
+        self._scheduler = Scheduler((), TTU(), restarts=False, start=start, instant=FIRST)
+        # By stream, and how often a stream of that name has come.
+        self._rings: dict[str, Ring] = {}
+        self._came: dict[str, int] = {}
+
+    def commit(self, snapshot: Snapshot, retains: Mapping[str, int]) -> None:
+        """The windows move to a newly committed state; `retains` says how long streams keep their rows."""
+        with self._lock:
+            windows = self._scheduler.windows
+            if snapshot.batch <= windows.number:
+                return
+            events = self._fit(retains)
+            before, now = windows.instant, FIRST if snapshot.through is None else snapshot.through
+            slid = [] if now == before else [self._slide(ring, before, now) for ring in self._rings.values()]
+            events += self._scheduler.move(Moved(snapshot.batch, now, tuple(slid)))
+            self._note(events)
+            self.latest = snapshot
+
+    def _fit(self, retains: Mapping[str, int]) -> list[Event]:
+        """Rings for the streams that there are now; those at work on others are aborted."""
+        events: list[Event] = []
+        for stream, ring in list(self._rings.items()):
+            if stream not in retains or _shape(retains[stream]) != (ring.size, ring.period):
+                events += self._scheduler.close(self._rings.pop(stream).name)
+        for stream, retain in retains.items():
+            if stream not in self._rings:
+                again = self._came[stream] = self._came.get(stream, 0) + 1
+                name = stream if again == 1 else f"{stream} ({again})"
+                ring = self._rings[stream] = Ring(name, *_shape(retain))
+                events += self._scheduler.open(ring)
+        return events
+
+    def _slide(self, ring: Ring, before: int, now: int) -> Change:
+        """What it means for a ring that time has come so far."""
+        windows = self._scheduler.windows
+        head, newest = -(-now // ring.period), windows.head(ring.name)
+        # A sub-window has its rows up to the instant that was reached, unless that was its end.
+        is_open = newest is not None and before % ring.period != 0 and newest > head - ring.size
+        added = (newest,) if is_open and newest is not None else ()
+        return windows.change(ring.name, head, added, head - ring.size + 1)
+
+    def _ring_named(self, name: str) -> tuple[str, Ring]:
+        return next((stream, ring) for stream, ring in self._rings.items() if ring.name == name)
+
+    def _note(self, events: list[Event]) -> None:
+        if self._recorder is not None:
+            self._recorder.record(events)
+
+    @contextmanager
+    def reading(self, name: str, spans: Mapping[str, int | None], isolation: Isolation) -> Iterator[Reading]:
+        """A question over the last `span` microseconds of streams; None: over all that they keep."""
+        with self._lock:
+            windows = {
+                ring.name: ring.size if span is None else min(ring.size, -(-span // ring.period) + 1)
+                for stream, span in spans.items()
+                if (ring := self._rings.get(stream)) is not None
+            }
+            policy = WS() if isolation is Isolation.WS else TTU(rescans=True)
+            number = self._scheduler.arrive(Query(name, windows, isolation, priority=1), policy)
+        try:
+            yield Reading(self, number, isolation)
+        finally:
+            with self._lock:
+                if number in self._scheduler.running:
+                    self._note(self._scheduler.withdraw(number, "given up"))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A sub-window to be read: the rows of a stream later than `after`, as they are in a state."""
+
+    state: Snapshot
+    stream: str
+    after: int
+
+
+class Reading:
+    """One question: read its steps, evaluate the state, commit.
+
+    Where the commit is refused there is a newer state, which has steps of its own.
+    """
+
+    def __init__(self, ledger: Ledger, number: int, isolation: Isolation) -> None:
+        self._ledger = ledger
+        self._number = number
+        self._isolation = isolation
+        self._state: Snapshot | None = None
+
+    @property
+    def state(self) -> Snapshot:
+        """The state whose sub-windows have been read, when there are no more steps."""
+        assert self._state is not None
+        return self._state
+
+    def steps(self) -> Iterator[Step]:
+        """What is to be read next, until there is nothing more."""
+        while (step := self._next()) is not None:
+            yield step
+
+    def _next(self) -> Step | None:
+        home = self._ledger
+        with home._lock:
+            while True:
+                self._check()
+                events = home._scheduler.next(self._number)
+                home._note(events)
+                assert home.latest is not None
+                if self._state is None or self._isolation is Isolation.LWS:
+                    self._state = home.latest
+                for event in events:
+                    if isinstance(event, Read):
+                        stream, ring = home._ring_named(event.sub_window.ring)
+                        return Step(self._state, stream, (event.sub_window.pane - 1) * ring.period)
+                # What is taken back needs no second reading: operators know when rows leave their windows.
+                if not any(isinstance(event, Undone) for event in events):
+                    return None
+
+    def commit(self) -> bool:
+        """The answer stands, unless it has to be that of the newest state and is not."""
+        home = self._ledger
+        if self._isolation is Isolation.LWS:
+            home.follow()
+        with home._lock:
+            self._check()
+            assert home.latest is not None
+            if self._isolation is Isolation.LWS and home.latest.through != self.state.through:
+                return False
+            ended = home._scheduler.done(self._number)
+            home._note(ended)
+            return any(isinstance(event, Committed) for event in ended)
+
+    def _check(self) -> None:
+        if self._number not in self._ledger._scheduler.running:
+            raise UserError(
+                "a stream of the question was dropped meanwhile",
+                hint="ask again if there is another one of its name",
+                id="no-window",
+            )
+
+
+def _shape(retain: int) -> tuple[int, int]:
+    """The size and period of a ring: the rows that are kept may begin in the midst of a sub-window."""
+    period = max(1, -(-retain // SUB_WINDOWS))
+    return -(-retain // period) + 1, period
