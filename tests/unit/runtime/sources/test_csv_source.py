@@ -182,7 +182,7 @@ def test_check_names_what_is_missing(tmp_path: Path) -> None:
     assert "header = false" in caught.value.render()
     with pytest.raises(SourceError, match="no option 'header_line'") as caught:
         open_source(stream_of(source, COLUMNS, header_line=1), tmp_path)
-    assert "delimiter, header, null" in caught.value.render()
+    assert "delimiter, header, heartbeat, null" in caught.value.render()
     with pytest.raises(SourceError, match="delimiter"):
         open_source(stream_of(source, COLUMNS, delimiter="ab"), tmp_path)
 
