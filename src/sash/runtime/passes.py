@@ -22,7 +22,7 @@ def passes(program: Program) -> dict[str, str]:
     for query in (*program.queries, *asked_queries(program)):
         if is_periodic(query):
             continue
-        alone = replace(program, queries=(query,), statements=())
+        alone = replace(program, queries=(query,), archives=(), statements=())
         try:
             lines[query.name] = _line(cut(build(plan_run(alone))))
         except SashError:
