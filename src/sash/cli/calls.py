@@ -7,7 +7,7 @@ few of them: `sash --help` should not take a second.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -202,16 +202,28 @@ def prints_results(program: Program) -> bool:
     return any(query.sink.partition(":")[0].lower() == "console" for query in program.queries)
 
 
-def ask(checkpoint: Path, text: str) -> tuple[pa.Table, str]:
+def ask(checkpoint: Path | None, archives: Sequence[Path], text: str) -> tuple[pa.Table, str]:
     """The answer of a one-time query, and a line that says of when it is."""
     from sash.cli.format import instant
-    from sash.runtime.peek import Peek
+    from sash.errors import UserError
+    from sash.runtime.peek import Peek, ask_archives
 
-    peek = Peek(checkpoint)
-    answer = peek.ask(text)
+    if (checkpoint is None) == (not archives):
+        raise UserError(
+            "a question is about a checkpoint or about archives",
+            hint="name one with --checkpoint DIR, or archives with --archive DIR",
+            id="not-a-question",
+        )
+    if checkpoint is None:
+        answer = ask_archives(archives, text)
+        units: set[int | None] = set()
+    else:
+        peek = Peek(checkpoint)
+        answer = peek.ask(text)
+        streams = peek.known().streams.values()
+        units = {stream.unit if stream.has_integer_time else None for stream in streams}
     if answer.instant is None:
         return answer.table, "before the first instant"
-    units = {stream.unit if stream.has_integer_time else None for stream in peek.known().streams.values()}
     return answer.table, f"at {instant(answer.instant, units.pop() if len(units) == 1 else None)}"
 
 

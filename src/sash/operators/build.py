@@ -195,8 +195,9 @@ class _Builder:
         below, order, limit = _limited(node.inputs[0])
         edge = self._relation(below, level)
         life = None
-        # A negative edge may have rows among others that are announced.
-        may_be_mixed = edge.is_negative and any(each.estimate.announces for each in below.walk())
+        # A union may have rows that are announced beside others whose ends are foreseen.
+        has_union = any(isinstance(each, algebra.Union) for each in below.logical.walk())
+        may_be_mixed = edge.is_negative and has_union
         if edge.is_foreseen and limit is None and not may_be_mixed:
             life = longest_life(below.logical, self._streams, level.unit, level.step)
         if life is None:

@@ -6,7 +6,7 @@ scanned. The rows take the place of a relation that does not change. No pipeline
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from sash.archive import Among, Between, open_snapshot
 from sash.archive.conditions import Value
+from sash.archive.versions import Versions
 from sash.errors import NotYet
 from sash.lang import Program, algebra
 from sash.lang.algebra import Node, OutputKind
@@ -49,6 +50,37 @@ def known_archive(directory: Path) -> ArchiveDefinition:
         str(directory.absolute()),
         algebra.Output(leaf, OutputKind.VIEW),
     )
+
+
+_DESCRIBED = pa.schema(
+    [
+        ("name", pa.string()),
+        ("sink", pa.string()),
+        ("technique", pa.string()),
+        ("version", pa.int64()),
+        ("through", pa.timestamp("us", "UTC")),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("sub_indices", pa.int64()),
+        ("balance", pa.float64()),
+        ("taken_back", pa.int64()),
+    ]
+)
+
+
+def described(archives: Sequence[ArchiveDefinition], base_dir: Path) -> pa.Table:
+    """What SHOW ARCHIVES lists; of an archive that nobody has written yet only its name and place."""
+    rows = []
+    for archive in archives:
+        row: dict[str, object] = {"name": archive.name, "sink": archive.sink}
+        directory = base_dir / Path(archive.sink).expanduser()
+        if Versions(directory).numbers():
+            with open_snapshot(directory) as snapshot:
+                found = snapshot.describe()
+            row |= {name: getattr(found, name) for name in _DESCRIBED.names if hasattr(found, name)}
+            row["technique"] = " to ".join(found.techniques)
+        rows.append(row)
+    return pa.Table.from_pylist(rows, _DESCRIBED)
 
 
 def once_archived(plan: algebra.Output, program: Program, base_dir: Path) -> OnceAnswer:

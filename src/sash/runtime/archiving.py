@@ -56,7 +56,9 @@ class Layouts:
 
     @property
     def touched(self) -> str:
-        return f"{sum(self.grid) - 1} of {self.grid[0] * self.grid[1]}"
+        """G + E - 1, as a person reads it."""
+        of = self.grid[0] * self.grid[1]
+        return f"an update touches {sum(self.grid) - 1} of {of} sub-indices"
 
 
 def spec_of(query: ContinuousQuery, plan: RunPlan) -> ArchiveSpec:

@@ -654,6 +654,7 @@ class Engine:
             {name: now - at / 1e6 for name, at in newest.items() if name in self._live and at is not None},
             self.plane.state,
             resident_bytes(),
+            {name: sink.report for name, sink in self._archives().items() if sink.report is not None},
             lambda: self._meters.measure(answered),
         )
 
