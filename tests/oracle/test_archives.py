@@ -8,7 +8,6 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -123,5 +122,3 @@ def relation_at(changes, instant):
         if instant is not None and at <= instant:
             (relation.update if op == "+" else relation.subtract)(rows)
     return +relation
-
-
