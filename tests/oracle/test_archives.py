@@ -87,7 +87,7 @@ def contents(directory):
 def check(data, scenario, interruptions=()):
     size = data.draw(st.integers(1, max(1, scenario.rows)), "batch_rows")
     partitions = data.draw(PARTITIONS, "partitions")
-    seen = []
+    seen: list[tuple[int | None, Counter[tuple[object, ...]]]] = []
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
         for source in scenario.sources:
@@ -117,7 +117,7 @@ def check(data, scenario, interruptions=()):
 
 
 def relation_at(changes, instant):
-    relation = Counter()
+    relation: Counter[tuple[object, ...]] = Counter()
     for (at, op), rows in changes.items():
         if instant is not None and at <= instant:
             (relation.update if op == "+" else relation.subtract)(rows)

@@ -26,6 +26,7 @@ from sash.archive import (
     choose,
     reconsider,
 )
+from sash.archive.techniques import Order, technique_of
 from sash.archive.versions import DATA, VERSIONS, Versions
 from sash.archive.writer import AUTO, fitting
 from sash.errors import ArchiveError
@@ -44,7 +45,7 @@ _GUESSED_UPDATES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Layouts:
+class Arrangement:
     """A technique with its grid, and how many sub-indices an update touches."""
 
     technique: str
@@ -56,9 +57,10 @@ class Layouts:
 
     @property
     def touched(self) -> str:
-        """G + E - 1, as a person reads it."""
+        """G + E - 1, as a person reads it; a row of the grid that waits to be thrown away is left alone."""
+        left_alone = 2 if technique_of(self.technique).insertion is Order.LAZY else 1
         of = self.grid[0] * self.grid[1]
-        return f"an update touches {sum(self.grid) - 1} of {of} sub-indices"
+        return f"an update touches {sum(self.grid) - left_alone} of {of} sub-indices"
 
 
 def spec_of(query: ContinuousQuery, plan: RunPlan) -> ArchiveSpec:
@@ -93,12 +95,12 @@ def _guessed(query: ContinuousQuery, definition: ArchiveDefinition) -> int:
     return max(lengths, default=_GUESSED_UPDATES * definition.every)
 
 
-def layout_of(definition: ArchiveDefinition, spec: ArchiveSpec) -> Layouts:
+def layout_of(definition: ArchiveDefinition, spec: ArchiveSpec) -> Arrangement:
     """The technique of an archive that begins."""
     if definition.technique != AUTO:
-        return Layouts(*fitting(spec, definition.technique, definition.grid))
+        return Arrangement(*fitting(spec, definition.technique, definition.grid))
     chosen = choose(0, 0, _periods(spec), is_estimated=spec.is_estimated)
-    return Layouts(*fitting(spec, chosen.technique, definition.grid or chosen.grid))
+    return Arrangement(*fitting(spec, chosen.technique, definition.grid or chosen.grid))
 
 
 def _periods(spec: ArchiveSpec) -> int:
@@ -106,7 +108,7 @@ def _periods(spec: ArchiveSpec) -> int:
 
 
 class ArchiveSink(Sink):
-    """`reports` has what the last commit did; None if there was no update."""
+    """`report` tells what the last commit did; None if there was no update."""
 
     def __init__(self, query: ContinuousQuery, plan: RunPlan, base_dir: Path) -> None:
         definition = query.definition.archive
@@ -221,11 +223,11 @@ class ArchiveSink(Sink):
             self._writer.migrate(better.technique, better.grid)
 
     @property
-    def layout(self) -> Layouts:
+    def layout(self) -> Arrangement:
         """The technique that takes new rows now."""
         assert self._writer is not None
         entry = self._writer.manifest.layouts[self._writer.manifest.newest]
-        return Layouts(entry.technique, entry.grid)
+        return Arrangement(entry.technique, entry.grid)
 
     def close(self) -> None:
         if self._writer is not None:

@@ -86,7 +86,7 @@ def check(folder):
     with open_snapshot(folder / "archives" / "kept") as snapshot:
         through = snapshot.through
         columns = snapshot.scan().to_pydict()
-    relation = Counter()
+    relation: Counter[tuple[object, ...]] = Counter()
     for line in (folder / "log.jsonl").read_text().splitlines():
         row = json.loads(line)
         instant, op = row.pop("ts"), row.pop("op")
@@ -143,7 +143,7 @@ def test_a_batch_that_is_cut_off_is_repeated(folder, monkeypatch, body, broken):
     text = text_of(BODIES[body])
     whole = getattr(owner, name)
     for survived in (1, 1, 2):
-        calls = []
+        calls: list[None] = []
 
         def failing(self, *args, calls=calls, survived=survived):
             calls.append(None)

@@ -53,7 +53,7 @@ def test_an_archive_comes_into_a_run_and_leaves_it(tmp_path: Path) -> None:
             session.ask("SELECT src FROM sizes")
 
 
-def _first_rows(session) -> int:  # type: ignore[no-untyped-def]
+def _first_rows(session) -> int:
     for _ in range(200):
         (row,) = session.ask("SELECT COUNT(*) AS n FROM sizes").to_pylist()
         if row["n"]:
