@@ -29,14 +29,14 @@ def changing(draw: st.DrawFn, most_queries: int = 4) -> Changing:
     return Changing(scenario, tuple(stays)).ordered()
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(changing=changing(), batch_rows=st.integers(1, 6), partitions=PARTITIONS)
 def test_queries_come_and_go_while_others_run(changing, batch_rows, partitions):
     with tempfile.TemporaryDirectory() as directory:
         changing.run(Path(directory) / "run", batch_rows=batch_rows, partitions=partitions)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     changing=changing(),
     batch_rows=st.integers(1, 6),

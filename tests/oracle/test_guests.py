@@ -105,7 +105,7 @@ def at(held: Contents, instant: int) -> Counter[str]:
     return held.get(max((known for known in held if known <= instant), default=-1), Counter())
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(made())
 def test_a_query_that_a_synopsis_covers_has_whole_windows_at_once(example):
     with tempfile.TemporaryDirectory() as name:

@@ -14,7 +14,7 @@ from sash.testing.changing import Changing, Stay
 from sash.testing.programs import programs
 
 
-@settings(max_examples=3, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck))
 @given(data=st.data(), scenario=programs(most_queries=5, most_rows=12))
 def test_random_programs(data, scenario):
     stays = [

@@ -28,7 +28,7 @@ def test_golden_cases(path, partitions, tmp_path):
 # A start on Spark takes a second even in a session that is there already, so an example is a program of many
 # queries, and there are few of them. Nothing is made smaller: that would take hours.
 @settings(
-    max_examples=8,
+    max_examples=6,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=list(HealthCheck),
 )

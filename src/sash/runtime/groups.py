@@ -1,4 +1,8 @@
-"""Query groups: a synopsis and the queries that read it, whichever part of the run they came with."""
+"""Query groups: a synopsis and the queries that read it, whichever part of the run they came with.
+
+How windows are looked up is chosen by what is asked (`plan/synopsis_choice.py`), and again when queries come
+or go and as the groups of the stream become known; answers do not depend on it.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,13 @@ import pyarrow as pa
 from sash.lang.bound import StreamDefinition, Window
 from sash.plan.panes import last_boundary
 from sash.plan.periodic import PeriodicQuery, SynopsisSpec
+from sash.plan.synopsis_choice import Method, SynopsisChoice, rechoose_synopsis, workload_of
 from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.build import build_store
 from sash.synopses.refresh import Refresher
+
+# So often are answers given between two choices.
+_ANSWERS_PER_CHOICE = 64
 
 
 class QueryGroup:
@@ -25,6 +34,10 @@ class QueryGroup:
         self._stream = stream
         self._queries: set[str] = set()
         self._refreshers: list[Refresher] = []
+        self.choice = SynopsisChoice(Method.BASIC, "nothing is known of the stream yet", 0.0)
+        self._chosen_for: set[Window] = set()
+        # How many more times answers are given before the choice is made again.
+        self._until_choice = 1
 
     def add(self, queries: Collection[PeriodicQuery], since: int | None) -> None:
         """Answer these queries, too: from the instants after `since`, or from the first on."""
@@ -37,6 +50,7 @@ class QueryGroup:
             Refresher(self.synopsis, window, members, self._stream, since)
             for window, members in sharers.items()
         ]
+        self._until_choice = 1
 
     def keep(self, queries: Collection[str]) -> None:
         """Answer no others."""
@@ -70,6 +84,9 @@ class QueryGroup:
             yield from refresher.flush().items()
         self._join()
         self.synopsis.trim(min(refresher.left for refresher in self._refreshers))
+        self._until_choice -= 1
+        if self._until_choice == 0:
+            self._choose()
 
     def _join(self) -> None:
         """Let queries that came at different times go on together where they have come equally far."""
@@ -79,6 +96,25 @@ class QueryGroup:
             if other is not refresher:
                 other.join(refresher)
         self._refreshers = [refresher for refresher in self._refreshers if not refresher.is_idle]
+
+    def _choose(self) -> None:
+        """Look windows up in the way that is cheapest for what is asked and what has come so far."""
+        self._until_choice = _ANSWERS_PER_CHOICE
+        windows = {refresher.window for refresher in self._refreshers}
+        log, spec = self.synopsis.log, self.spec
+        rows = log.end - log.base
+        if not rows:
+            return
+        groups = self.synopsis.groups.size if spec.keys else 1
+        panes = log.pane_at(log.end - 1) - log.pane_at(log.base) + 1
+        density = min(1.0, rows / (panes * max(1, groups)))
+        workload = workload_of(spec.panes, spec.measures, windows, groups=groups, density=density)
+        choice = rechoose_synopsis(self.choice, workload)
+        is_other = choice.method is not self.choice.method or windows != self._chosen_for
+        self.choice = choice
+        self._chosen_for = windows
+        if is_other:
+            self.synopsis.answer_from(build_store(choice.method, workload))
 
     def horizon(self, through: int) -> int | None:
         """Panes that end by this instant are in no window any more."""

@@ -64,7 +64,7 @@ def test_every_technique_holds_the_live_rows(technique, tmp_path):
                 check(root, model)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(data=st.data(), technique=st.sampled_from(sorted(TECHNIQUES)))
 def test_any_sequence_of_updates_and_migrations(tmp_path_factory, data, technique):
     root = tmp_path_factory.mktemp("archive")

@@ -65,7 +65,7 @@ def literal(value):
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(data=st.data(), kind=st.sampled_from(list(KINDS)))
 def test_keys_compare_as_in_cql(tmp_path_factory, data, kind):
     root = tmp_path_factory.mktemp("archive")

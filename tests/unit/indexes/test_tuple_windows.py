@@ -37,7 +37,7 @@ def check(window, truth, type_):
 
 
 @pytest.mark.parametrize("spec", EXACT, ids=str)
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_probes_find_what_a_scan_finds(spec, data):
     type_ = data.draw(types)
@@ -61,7 +61,7 @@ def test_probes_find_what_a_scan_finds(spec, data):
 
 
 @pytest.mark.parametrize("spec", EXACT, ids=str)
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_ranges_find_what_a_scan_finds(spec, data):
     type_ = data.draw(types)
@@ -85,7 +85,7 @@ def test_ranges_find_what_a_scan_finds(spec, data):
 
 
 @pytest.mark.parametrize("spec", RANGES, ids=str)
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_over_ranges_all_candidates_are_found(spec, data):
     type_ = data.draw(types)

@@ -53,7 +53,7 @@ def check(window, truth):
 
 
 @pytest.mark.parametrize("spec", EXACT, ids=str)
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_answers_are_those_of_recomputation(spec, data):
     type_ = data.draw(types)
@@ -77,7 +77,7 @@ def test_answers_are_those_of_recomputation(spec, data):
 
 
 @pytest.mark.parametrize("spec", RANGES, ids=str)
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_ranges_have_the_counts_of_their_values(spec, data):
     type_ = data.draw(types)
@@ -113,7 +113,7 @@ def is_within(row, value):
 
 
 @pytest.mark.parametrize("spec", [*EXACT, *RANGES], ids=str)
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_intersections_are_those_of_sets(spec, data):
     """Two windows of different length that share an index; exact ones also with indexes of their own."""

@@ -16,7 +16,7 @@ def of(condition: str) -> Predicate:
     return predicate_of(where(condition))
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(conditions(), conditions())
 def test_what_is_decided_of_two_predicates_is_true_of_all_rows(one, other):
     a, b = of(one), of(other)
@@ -66,7 +66,7 @@ _PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(_PLAIN, _PLAIN)
 def test_sets_of_rows_are_those_of_the_operations(one, other):
     a, b = of(one), of(other)

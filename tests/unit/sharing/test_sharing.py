@@ -367,7 +367,7 @@ def workload(chance):
     return queries
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32), st.booleans())
 def test_shared_answers_are_those_of_separate_queries_while_queries_come_and_go(seed, is_live):
     """Queries are added before the run or in it; they answer at boundaries whose windows are known."""

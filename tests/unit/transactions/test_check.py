@@ -35,7 +35,7 @@ from sash.transactions.timeline import Timeline
 RANDOM = st.integers(0, 2**32).map(Random)
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(RANDOM, st.booleans())
 def test_a_query_has_the_states_that_enumeration_finds(random, old_versions):
     history = random_history(random, old_versions=old_versions, grows=True)
@@ -51,7 +51,7 @@ def test_a_query_has_the_states_that_enumeration_finds(random, old_versions):
         assert bool(verdict.why) == (verdict.state != latest)
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(RANDOM, st.booleans())
 def test_the_graph_and_the_order_of_commits_are_those_of_all_pairs_in_conflict(random, old_versions):
     history = random_history(random, old_versions=old_versions, late_commits=True)
@@ -86,7 +86,7 @@ def random_single(random: Random) -> History:
     return parse_history(" ".join(words), size)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(RANDOM)
 def test_theorems_7_1_7_2_and_7_5(random):
     history = random_single(random)

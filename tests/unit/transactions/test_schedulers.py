@@ -44,7 +44,7 @@ POLICIES = {
 
 @pytest.mark.parametrize("atomic", [True, False])
 @pytest.mark.parametrize("name", POLICIES)
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(RANDOM, st.booleans())
 def test_every_committed_query_has_the_level_that_its_scheduler_promises(name, atomic, random, inserts):
     # A query that reads while something else happens is not serial.

@@ -17,6 +17,7 @@ from sash.plan.explain.shared import sharing, with_sharing
 from sash.plan.explain.tree import Explained, Step
 from sash.plan.periodic import PeriodicPlan, SynopsisSpec, is_periodic, plan_periodic
 from sash.plan.run_plan import standing_in
+from sash.plan.synopsis_choice import Method, choose_synopsis, workload_of
 
 FORMS = ("text", "json", "svg")
 
@@ -126,8 +127,13 @@ def _synopsis(query: QueryDefinition, plan: PeriodicPlan) -> tuple[str, tuple[st
     keys = ", ".join(key.text for key in spec.keys)
     measures = ", ".join(str(measure) for measure in spec.measures)
     panes = f"{count} pane{'s' if count > 1 else ''} of {_panes(spec)}"
+    windows = (each.window for each in plan.queries_of(spec.name))
+    choice = choose_synopsis(workload_of(spec.panes, spec.measures, windows))
+    answered = f"answered from {choice}"
+    if spec.keys and choice.method is not Method.BASIC:
+        answered = f"answered from basic intervals; where most groups are in most panes, from {choice}"
     return spec.name, (
-        f"{spec.name}: basic interval synopsis, the window is {panes}{shared}",
+        f"{spec.name}: the window is {panes}{shared}; {answered}",
         f"{spec.name} keeps per pane{' and ' + keys if keys else ''}: {measures}; 1 pass over the input",
     )
 
