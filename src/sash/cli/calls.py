@@ -57,9 +57,11 @@ def bind(text: str) -> Program:
 
 
 def check_places(program: Program, base_dir: Path) -> None:
-    """Raise for a source or sink whose scheme or options do not exist; files are not looked at."""
+    """Raise for a source, sink or archive whose scheme or options do not exist; files are not looked at."""
     import pyarrow as pa
 
+    from sash.archive.techniques import technique_of
+    from sash.archive.writer import AUTO
     from sash.runtime.sinks import open_sink
     from sash.runtime.sources import open_source
 
@@ -68,6 +70,9 @@ def check_places(program: Program, base_dir: Path) -> None:
     for query in program.queries:
         if query.sink:
             open_sink(query.sink, pa.schema([]), base_dir)
+    for archive in program.archives:
+        if archive.technique != AUTO:
+            technique_of(archive.technique).grid(archive.grid)
 
 
 def run(
