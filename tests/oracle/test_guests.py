@@ -20,7 +20,10 @@ from sash.testing.runs import StopAfter
 STREAM = (
     "CREATE STREAM s (t BIGINT, g BIGINT, n BIGINT) TIMESTAMP BY t FROM 'csv:s.csv' WITH (unit = 'us');\n"
 )
-AGGREGATES = ("COUNT(*)", "SUM(n)", "MAX(n)", "AVG(n)", "MIN(n)")
+AGGREGATES = (
+    *("COUNT(*)", "SUM(n)", "MAX(n)", "AVG(n)", "MIN(n)"),
+    *("MEDIAN(n)", "COUNT(DISTINCT n)", "TOP(n, 2)", "FREQUENT(n, 2)"),
+)
 Contents = dict[int, Counter[str]]
 
 

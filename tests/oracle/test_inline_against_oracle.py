@@ -78,3 +78,16 @@ def test_a_run_resumed_after_every_batch_gives_the_answers_of_the_oracle(data, s
             directory / "run", batch_rows=batch_rows, interruptions=[1] * (2 * scenario.rows + 4)
         )
         scenario.check(outcome)
+
+
+@settings(max_examples=40)
+@given(data=st.data(), scenario=scenarios(sinks=TEXT_SINKS, most_rows=30, most_queries=3, defined=False))
+def test_lists_of_frequent_values_depend_neither_on_batches_nor_on_restarts(data, scenario):
+    batch_rows = data.draw(st.integers(1, scenario.rows), "batch_rows")
+    with fresh_directory() as directory:
+        whole = scenario.run(directory / "whole")
+        resumed = scenario.run(
+            directory / "run", batch_rows=batch_rows, interruptions=[1] * (2 * scenario.rows + 4)
+        )
+        for query in whole.program.queries:
+            assert resumed.output(query.name) == whole.output(query.name)

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from sash.errors import InternalError, NotYet, Place
 from sash.lang import algebra
 from sash.lang.types import Type
-from sash.lang.values import AggregateCall, AggregateFunction, Named, Scalar
+from sash.lang.values import AggregateCall, Named, Scalar
 
 _QUOTED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
-_EXECUTABLE = frozenset(AggregateFunction[name] for name in ("COUNT", "SUM", "AVG", "MIN", "MAX"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +186,7 @@ def _missing(node: algebra.Node) -> str | None:
         case algebra.Window():
             return _missing_window(node)
         case algebra.Aggregate():
-            return next((_missing_call(call) for call in node.calls if _missing_call(call)), None)
+            return None
         case algebra.Select() | algebra.Project():
             return None
         case algebra.Distinct():
@@ -223,9 +222,3 @@ def _missing_window(window: algebra.Window) -> str | None:
     if spec.offset:
         return "a window with OFFSET"
     return "a window without SLIDE" if spec.slide is None else None
-
-
-def _missing_call(call: AggregateCall) -> str | None:
-    if call.is_distinct:
-        return f"{call.function.value}(DISTINCT …)"
-    return None if call.function in _EXECUTABLE else f"the aggregate {call.function.value}"

@@ -8,7 +8,8 @@
 | AVG(x)             | as SUM                  | algebraic, subtractable                          |
 | VAR, STDDEV        | values with counts      | algebraic, subtractable                          |
 | MIN, MAX           | rows, nulls(x), min/max | distributive, not subtractable                   |
-| QUANTILE, TOP, …   | values with counts      | holistic                                         |
+| QUANTILE, TOP      | values with counts      | holistic                                         |
+| FREQUENT           | lists of frequent values| holistic                                         |
 | … (DISTINCT x)     | values with counts      | holistic                                         |
 | APPROX_…           | a sketch                | algebraic, not subtractable                      |
 
@@ -19,6 +20,7 @@ panes have it, subtracting would leave an error that outlives the tuple that cau
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NewType
 
@@ -74,6 +76,7 @@ class Kept(enum.Enum):
 
     MEASURES = "measures"
     VALUES = "values"
+    LISTS = "lists"
     SKETCH = "sketch"
 
 
@@ -102,7 +105,8 @@ _ALGEBRAS = {
     _F.AVG: Algebra(_A, Kept.MEASURES, True),
     **dict.fromkeys((_F.MIN, _F.MAX), Algebra(_D, Kept.MEASURES, False)),
     **dict.fromkeys((_F.VAR, _F.VAR_POP, _F.STDDEV, _F.STDDEV_POP), Algebra(_A, Kept.VALUES, True)),
-    **dict.fromkeys((_F.QUANTILE, _F.TOP, _F.FREQUENT), Algebra(_H, Kept.VALUES, False)),
+    **dict.fromkeys((_F.QUANTILE, _F.TOP), Algebra(_H, Kept.VALUES, False)),
+    _F.FREQUENT: Algebra(_H, Kept.LISTS, False),
     **dict.fromkeys(
         (_F.APPROX_COUNT_DISTINCT, _F.APPROX_QUANTILE, _F.APPROX_TOP), Algebra(_A, Kept.SKETCH, False)
     ),
@@ -115,8 +119,11 @@ def algebra_of(call: AggregateCall) -> Algebra:
 
 
 def measures_of(call: AggregateCall) -> tuple[Measure, ...]:
-    """What a synopsis must keep to answer `call`, the number of rows always first."""
-    if call.argument is None:
+    """What a synopsis must keep per group to answer `call`, the number of rows always first.
+
+    Values are kept apart: see `values_of`.
+    """
+    if call.argument is None or algebra_of(call).kept is not Kept.MEASURES:
         return (ROWS,)
     nulls = Measure(MeasureKind.NULLS, call.argument)
     match call.function:
@@ -130,3 +137,17 @@ def measures_of(call: AggregateCall) -> tuple[Measure, ...]:
             return (ROWS, nulls, Measure(MeasureKind.MAX, call.argument))
         case _:
             raise InternalError(f"{call.function.value} is not made of measures")
+
+
+def values_of(calls: Iterable[AggregateCall]) -> tuple[Scalar, ...]:
+    """The arguments whose values, with their counts, answer some of the calls.
+
+    Panes have no sketches: what could come from one is counted exactly.
+    """
+    needing = (call.argument for call in calls if algebra_of(call).kept in (Kept.VALUES, Kept.SKETCH))
+    return tuple(dict.fromkeys(argument for argument in needing if argument is not None))
+
+
+def frequent_of(calls: Iterable[AggregateCall]) -> tuple[AggregateCall, ...]:
+    """The calls of FREQUENT, which are answered from lists of the values of sub-windows."""
+    return tuple(dict.fromkeys(call for call in calls if algebra_of(call).kept is Kept.LISTS))

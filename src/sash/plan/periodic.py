@@ -2,23 +2,29 @@
 
 Queries over the same stream with the same WHERE and the same grouping read one synopsis, whatever
 their windows, aggregates and HAVING: its panes are fine enough for all of their windows and it keeps
-the union of their measures.
+the union of their measures. The values of an argument, for aggregates that need them, are counted beside it,
+once for all of its queries: they are a synopsis by one more key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from sash.lang.bound import BoundSelect, QueryDefinition, Scalar, StreamDefinition, Window
+from sash.lang.bound import AggregateCall, BoundSelect, QueryDefinition, Scalar, StreamDefinition, Window
 from sash.lang.periodic import not_yet
-from sash.plan.measures import ROWS, Measure, measures_of
+from sash.plan.measures import ROWS, Measure, frequent_of, measures_of, values_of
 from sash.plan.panes import Panes
 
 
 @dataclass(frozen=True, slots=True)
 class SynopsisSpec:
-    """What one synopsis pre-aggregates: rows of `stream` that pass `where`, per pane and group."""
+    """What one synopsis pre-aggregates: rows of `stream` that pass `where`, per pane and group.
+
+    `values` are arguments whose values are counted beside it, each by a synopsis that is `of` this one; for
+    calls of FREQUENT they are counted, too, and lists are kept of them.
+    """
 
     name: str
     stream: str
@@ -27,6 +33,16 @@ class SynopsisSpec:
     panes: Panes
     measures: tuple[Measure, ...]
     longest: int
+    values: tuple[Scalar, ...] = ()
+    of: str | None = None
+    frequent: tuple[AggregateCall, ...] = ()
+
+    def counting(self) -> Iterator[SynopsisSpec]:
+        """The synopses that count its values: the last key is the argument."""
+        listed = (call.argument for call in self.frequent if call.argument is not None)
+        for number, argument in enumerate(dict.fromkeys((*self.values, *listed))):
+            name, keys = f"{self.name}v{number}", (*self.keys, argument)
+            yield replace(self, name=name, keys=keys, measures=(ROWS,), values=(), frequent=(), of=self.name)
 
     @property
     def scalars(self) -> tuple[Scalar, ...]:
@@ -41,6 +57,12 @@ class SynopsisSpec:
     def covers_groups(self, select: BoundSelect) -> bool:
         """Whether it has the groups and measures of a query."""
         if (self.stream, self.where, self.keys) != (select.stream, select.where, select.keys):
+            return False
+        if self.of is not None or not set(values_of(select.aggregates)) <= set(self.values):
+            return False
+        frequent = set(frequent_of(select.aggregates))
+        is_own = self.longest == select.window.range and self.panes == Panes.covering((select.window,))
+        if frequent and not (is_own and frequent <= set(self.frequent)):
             return False
         measures = {measure for call in select.aggregates for measure in measures_of(call)}
         return measures <= {*self.measures, ROWS}
@@ -119,12 +141,15 @@ def plan_periodic(
         if host is not None:
             planned[query.name] = PeriodicQuery(query, host.name)
             continue
-        groupings.setdefault((select.stream, select.where, select.keys), []).append(query)
+        # Lists depend on the sub-windows, so they are the window's own, whatever panes other queries have.
+        window = select.window if frequent_of(select.aggregates) else None
+        groupings.setdefault((select.stream, select.where, select.keys, window), []).append(query)
     synopses: list[SynopsisSpec] = []
+    made = itertools.count()
     for members in groupings.values():
         for panes, sharers in _share_panes(members):
-            spec = _synopsis(f"{name}{len(synopses)}", panes, sharers)
-            synopses.append(spec)
+            spec = _synopsis(f"{name}{next(made)}", panes, sharers)
+            synopses += [spec, *spec.counting()]
             planned.update({query.name: PeriodicQuery(query, spec.name) for query in sharers})
     return PeriodicPlan(tuple(streams), tuple(synopses), tuple(planned[query.name] for query in definitions))
 
@@ -159,4 +184,6 @@ def _synopsis(name: str, panes: Panes, queries: list[QueryDefinition]) -> Synops
         panes,
         (ROWS, *measures),
         max(select_of(query).window.range for query in queries),
+        values_of(call for query in queries for call in select_of(query).aggregates),
+        frequent=frequent_of(call for query in queries for call in select_of(query).aggregates),
     )

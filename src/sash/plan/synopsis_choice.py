@@ -122,7 +122,7 @@ class SynopsisChoice:
 
 def choose_synopsis(workload: Workload, limit: int = DENSE_BYTES) -> SynopsisChoice:
     """The cheapest method that can keep what the queries need within `limit` bytes."""
-    if Kept.VALUES in workload.kept:
+    if workload.kept & {Kept.VALUES, Kept.LISTS}:
         return SynopsisChoice(Method.B_INT_QNT, "the values themselves are needed, sorted", math.inf)
     if Kept.SKETCH in workload.kept:
         return SynopsisChoice(Method.SKETCHES, "an approximate answer is merged from sketches", math.inf)

@@ -19,6 +19,7 @@ from sash.lang.bound import BoundSelect, StreamDefinition
 from sash.lang.periodic import periodic_select
 from sash.operators.delta import one_array
 from sash.operators.order import sort_order
+from sash.plan.measures import frequent_of
 from sash.plan.panes import last_boundary
 from sash.plan.periodic import PeriodicPlan, SynopsisSpec
 from sash.plan.rules.transform import bottom_up
@@ -42,8 +43,9 @@ class KeptPanes:
     def synopsis(self, spec: SynopsisSpec) -> BasicIntervalSynopsis:
         """A synopsis with all that its files hold."""
         synopsis = BasicIntervalSynopsis(spec)
+        specs = {each.name: each for each in (spec, *spec.counting())}
         for file in self.files:
-            if file.synopsis == spec.name:
+            if file.synopsis in specs:
                 path = self.directory / file.name
                 try:
                     content = read_file(path, file.checksum)
@@ -51,7 +53,7 @@ class KeptPanes:
                     if path.exists():
                         raise
                     raise Gone(str(path)) from failure
-                synopsis.absorb(from_table(spec, pa.ipc.open_stream(content).read_all()))
+                synopsis.absorb(from_table(specs[file.synopsis], pa.ipc.open_stream(content).read_all()))
         return synopsis
 
     def horizon(self, spec: SynopsisSpec, through: int) -> int:
@@ -108,7 +110,7 @@ def from_synopsis(
 def _spans(asked: Asked, spec: SynopsisSpec, kept: KeptPanes, through: int) -> tuple[int, int, int] | None:
     """The instant, and the first and the last edge of the window then, if the synopsis has them."""
     select = asked.select
-    if not spec.covers_groups(select):
+    if not spec.covers_groups(select) or (asked.spec.offset and frequent_of(select.aggregates)):
         return None
     panes = spec.panes
     if asked.spec.slide is None:
@@ -138,7 +140,7 @@ def _answer(
     synopsis.seal(instant)
     synopsis.move_to(instant)
     left, right = (spec.panes.number_at(edge) for edge in edges)
-    table = looked_up(synopsis, asked.select, stream, synopsis.lookup(left, right))
+    table = looked_up(synopsis, asked.select, stream, synopsis.lookup(left, right), edges)
     if first is None or instant < first:
         table = table.slice(0, 0)
     if asked.order:

@@ -66,7 +66,7 @@ class Part:
     def keep(self, synopses: Collection[str]) -> None:
         """Go on without synopses that nobody reads, and without streams and relations that nobody needs."""
         plan = self.origin
-        kept = tuple(spec for spec in plan.synopses if spec.name in synopses)
+        kept = tuple(spec for spec in plan.synopses if (spec.of or spec.name) in synopses)
         used = {name for query in self.definitions for name in plan.sources_of(query.name)}
         used.update(spec.stream for spec in kept)
         self.plan = replace(

@@ -45,11 +45,12 @@ class QueryPlane:
         plan, self.scans = united([part.plan for part in self.parts.values()])
         self.plan = replace(plan, streams=tuple(streams))
         self.clock = Clock.of(self.plan, [feed for part in self.parts.values() for feed in part.plan.feeds])
-        specs = {spec.name: spec for spec in self.plan.synopses}
+        specs = {spec.name: spec for spec in self.plan.synopses if spec.of is None}
         self.groups = {name: group for name, group in self.groups.items() if name in specs}
         for name, spec in specs.items():
             if name not in self.groups:
                 self.groups[name] = QueryGroup(spec, self.plan.stream(spec.stream))
+        self._read_in = {spec.name: self.groups[spec.of or spec.name] for spec in self.plan.synopses}
         for name, group in self.groups.items():
             group.keep([query.name for query in self.plan.queries if query.synopsis == name])
         for part in self.parts.values():
@@ -59,7 +60,7 @@ class QueryPlane:
                 self.groups[name].add(part.plan.queries_of(name), since)
 
     def absorb_partial(self, partial: Partial) -> None:
-        self.groups[partial.synopsis].synopsis.absorb(partial)
+        self._read_in[partial.synopsis].synopsis.absorb(partial)
 
     def absorb(self, harvest: Harvest, streams: Streams, firsts: Firsts) -> None:
         """Take in a batch, whose results are in order of arrival; the rest is how far it brings us."""
@@ -75,7 +76,7 @@ class QueryPlane:
         for number, part in self.parts.items():
             part.first = firsts[number]
             for spec in part.plan.synopses:
-                self.groups[spec.name].first = part.first.get(spec.stream)
+                self._read_in[spec.name].first = part.first.get(spec.stream)
 
     def answer(self, batch: int, harvest: Harvest) -> dict[str, list[pa.Table]]:
         """Move to the clock and give the answers of every boundary on the way, per query."""
@@ -100,7 +101,7 @@ class QueryPlane:
     def horizons(self) -> dict[str, int | None]:
         """Panes of each synopsis that end by this instant are in no window any more."""
         through = self.complete_through
-        return {name: None if through is None else g.horizon(through) for name, g in self.groups.items()}
+        return {name: None if through is None else g.horizon(through) for name, g in self._read_in.items()}
 
     def restore(self, streams: Streams, firsts: Firsts, complete_through: int | None) -> None:
         """Go on from a saved state, whose partials have been absorbed already."""

@@ -35,7 +35,9 @@ from sash.synopses.pane_store import power_of_two
 from sash.synopses.spanned import Spanned
 
 Ints = npt.NDArray[np.int64]
-_LARGEST_DENOMINATOR = 10**9
+LARGEST_DENOMINATOR = 10**9
+# A list of so many values is kept in order by insertion, a longer one is sorted.
+_FEW = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,26 @@ def _starts(*columns: Ints) -> Ints:
     return np.flatnonzero(differs)
 
 
+@kernel
+def most_frequent(
+    offsets: Ints, values: Ints, counts: Ints, out_offsets: Ints, out_values: Ints, out_counts: Ints
+) -> None:
+    """The most frequent values of each slot, as many as there is room for; values ascend."""
+    for i in range(len(offsets) - 1):
+        begin, end = out_offsets[i], out_offsets[i]
+        for entry in range(offsets[i], offsets[i + 1]):
+            value, count = values[entry], counts[entry]
+            if end < out_offsets[i + 1]:
+                end += 1
+            elif count <= out_counts[end - 1]:
+                continue
+            at = end - 1
+            while at > begin and out_counts[at - 1] < count:
+                out_values[at], out_counts[at] = out_values[at - 1], out_counts[at - 1]
+                at -= 1
+            out_values[at], out_counts[at] = value, count
+
+
 @dataclass(frozen=True, slots=True)
 class Tallies:
     """The different values of a window with their counts: slots[i] has those from offsets[i] on."""
@@ -98,11 +120,15 @@ class Tallies:
 
     def top(self, k: int) -> Tallies:
         """The k most frequent values of each slot, the most frequent first, equal counts by value."""
+        offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.minimum(self.distinct, k))])
+        if k <= _FEW:
+            values, counts = (np.empty(offsets[-1], dtype=np.int64) for _ in range(2))
+            most_frequent(self.offsets, self.values, self.counts, offsets, values, counts)
+            return Tallies(self.slots, offsets, values, counts)
         owners = np.repeat(np.arange(len(self.slots)), self.distinct)
         order = np.lexsort((self.values, -self.counts, owners))
         rank = np.arange(len(order)) - np.repeat(self.offsets[:-1], self.distinct)
         kept = order[rank < k]
-        offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.minimum(self.distinct, k))])
         return Tallies(self.slots, offsets, self.values[kept], self.counts[kept])
 
     def variances(self, *, is_double: bool) -> npt.NDArray[np.float64]:
@@ -407,7 +433,7 @@ class BIntQnt(Spanned):
         """Per slot and fraction p the ⌈p·n⌉-th least value of the window (any, if n is 0); per slot n."""
         rows = self._rows(left, right)
         asked = np.arange(self.slots) if slots is None else slots
-        plain = [fraction.limit_denominator(_LARGEST_DENOMINATOR) for fraction in fractions]
+        plain = [fraction.limit_denominator(LARGEST_DENOMINATOR) for fraction in fractions]
         found = np.zeros((len(asked), len(plain)), dtype=np.int64)
         totals = np.zeros(len(asked), dtype=np.int64)
         quantiles(

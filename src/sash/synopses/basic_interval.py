@@ -4,7 +4,8 @@ Partials arrive in any order and wait in a buffer until the clock has passed the
 one row per (pane, group); `move_to` hands sealed panes to the log as the window moves on. A `Sliding` keeps
 the totals of one window length over the log. Where another method serves the windows better, the synopsis
 is told to `answer_from` it: it is fed with what is in the log and with what comes, and windows are looked
-up in it. That can be changed at any time between two answers.
+up in it. That can be changed at any time between two answers. `values` has, by argument, how often each value
+occurs in a group, where queries need to know, and `frequent` the lists of FREQUENT.
 
 Needs: measures that can be merged. Time: an update is O(1) a row; moving a window by one pane costs
 O(groups in the panes that enter and leave) for subtractable measures, and for extrema and sums of doubles
@@ -29,8 +30,10 @@ from sash.state.groups import GroupTable
 from sash.state.layout import Layout
 from sash.state.ordering import Words, is_code, recode
 from sash.state.panelog import PaneLog
+from sash.synopses.frequent_items import FrequentItems
 from sash.synopses.pane_store import PaneStore, Totals
 from sash.synopses.rows import PaneRows
+from sash.synopses.value_counts import ValueCounts
 
 Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
@@ -177,6 +180,13 @@ class BasicIntervalSynopsis:
         self.windows: dict[int, Sliding | Looked] = {}
         self._store: PaneStore | None = None
         self._moved: int | None = None
+        counting = {each.keys[-1]: each for each in spec.counting()}
+        self.values = {argument: ValueCounts(counting[argument]) for argument in spec.values}
+        self.frequent = {
+            call: FrequentItems(counting[call.argument], int(call.parameter or 1), self.groups)
+            for call in spec.frequent
+            if call.argument is not None
+        }
         self.dependents: list[Dependent] = []
         self._open: list[PaneRows] = []
         self._sealed = PaneRows.none(self.layout)
@@ -225,7 +235,15 @@ class BasicIntervalSynopsis:
         return totals
 
     def absorb(self, partial: Partial) -> None:
-        """Take in what a chunk adds. Its panes are open: after the last sealed one."""
+        """Take in what a chunk adds, or counts of values. Its panes are open: after the last sealed one."""
+        if partial.synopsis != self.spec.name:
+            for counts in self.values.values():
+                if counts.spec.name == partial.synopsis:
+                    counts.absorb(partial, self.groups)
+            for items in self.frequent.values():
+                if items.spec.name == partial.synopsis:
+                    items.absorb(partial)
+            return
         ints = partial.ints.copy() if partial.words else partial.ints
         for column, vocabulary in partial.words.items():
             recode(ints[:, column], self._learn(column, vocabulary))
@@ -257,6 +275,10 @@ class BasicIntervalSynopsis:
     def seal(self, through: int) -> None:
         """The clock has passed `through`: panes that end by then can receive nothing more."""
         pane = self.spec.panes.last_closed(through)
+        for counts in self.values.values():
+            counts.seal(pane)
+        for items in self.frequent.values():
+            items.seal(through)
         if self._open:
             rows = PaneRows.concatenated(self._open)
             closed = rows.panes <= pane
@@ -282,10 +304,18 @@ class BasicIntervalSynopsis:
             self.log.append(head.slots, head.panes, head.ints, head.floats)
         if self._store is not None:
             self._store.update(head, pane)
+        for counts in self.values.values():
+            counts.move_to(pane, self.groups.size)
         self._moved = pane
 
     def trim(self, position: int) -> None:
         """Forget what lies before `position` of the log, and groups that are in no pane and no answer."""
+        oldest = self.log.pane_at(position) if position < self.log.end else None
+        for counts in self.values.values():
+            counts.trim(oldest)
+        for items in self.frequent.values():
+            if oldest is not None:
+                items.drop_before(oldest)
         self.log.trim(position)
         for column, words in self.words.items():
             if len(words.values) >= _LEAST_TO_COMPACT:
@@ -330,12 +360,19 @@ class BasicIntervalSynopsis:
             self._store.renumber(slots)
         for window in self.windows.values():
             window.renumber(slots)
+        for counts in self.values.values():
+            counts.renumber(place, len(slots))
+        for items in self.frequent.values():
+            items.renumber(place, slots, self.groups)
         for dependent in self.dependents:
             dependent.renumber(slots)
 
     @property
     def live_rows(self) -> int:
-        return self.log.end - self.log.base + len(self._sealed.panes) + sum(len(r.panes) for r in self._open)
+        values = sum(counts.live_rows for counts in self.values.values())
+        values += sum(items.pairs for items in self.frequent.values())
+        waiting = sum(len(rows.panes) for rows in (self._sealed, *self._open))
+        return self.log.end - self.log.base + waiting + values
 
     @property
     def nbytes(self) -> int:
@@ -345,4 +382,6 @@ class BasicIntervalSynopsis:
         waiting = sum(rows.nbytes for rows in (self._sealed, *self._open))
         windows = sum(window.nbytes for window in self.windows.values())
         store = 0 if self._store is None else self._store.nbytes
-        return self.log.nbytes + self.groups.nbytes + words + totals + waiting + windows + store
+        values = sum(counts.nbytes for counts in self.values.values())
+        values += sum(items.nbytes for items in self.frequent.values())
+        return self.log.nbytes + self.groups.nbytes + words + totals + waiting + windows + store + values

@@ -15,6 +15,7 @@ from sash.lang.bound import AggregateCall, AggregateFunction
 from sash.lang.types import Type
 from sash.plan.measures import MeasureKind
 from sash.state import kernels
+from sash.state.groups import Dictionary
 from sash.state.layout import Layout
 from sash.state.ordering import Words, canonical, ordinal_to_double
 
@@ -27,13 +28,13 @@ BoolArray = npt.NDArray[np.bool_]
 class Values:
     """One aggregate for many rows. Equal values have equal `bits`; where not `valid` it is NULL.
 
-    Codes of words compare as the words do, so strings need decoding only when they are shown.
+    Strings are codes, decoded only when they are shown; codes of `Words` compare as the words do.
     """
 
     type: Type
     bits: Int64Array
     valid: BoolArray
-    words: Words | None = None
+    words: Words | Dictionary | None = None
 
     def differs(self, rows: Int64Array, others: Int64Array) -> BoolArray:
         """Where the value of row rows[i] is not that of others[i]."""

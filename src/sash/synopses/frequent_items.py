@@ -137,11 +137,12 @@ class FrequentItems:
     `advance` the window to a boundary, and take the `answer`.
     """
 
-    def __init__(self, spec: SynopsisSpec, limit: int) -> None:
+    def __init__(self, spec: SynopsisSpec, limit: int, groups: GroupTable | None = None) -> None:
+        """`groups`: those of somebody else, whose slots are used here, and who then calls `renumber`."""
         self.spec = spec
         self.limit = limit
         *keys, value = (ARROW_TYPES[key.type] for key in spec.keys)
-        self.groups = GroupTable(keys)
+        self.groups = GroupTable(keys) if groups is None else groups
         # Codes are numbers of words, which stay when labels move.
         self._domain = Domain(value, lambda moved: None)
         self._open: list[_Rows] = []
@@ -220,8 +221,7 @@ class FrequentItems:
         panes = self.spec.panes
         newest, oldest = panes.number_at(boundary), panes.number_at(boundary - self.spec.longest)
         touched = [_NONE]
-        size = max(1, self.groups.size)
-        self._thresholds, self._presence = grown(self._thresholds, size, 0), grown(self._presence, size, 0)
+        self._make_room()
         while self._sealed and self._sealed[0].pane <= newest:
             summary = self._sealed.popleft()
             self._enter(summary)
@@ -231,6 +231,10 @@ class FrequentItems:
             self._leave(summary)
             touched.append(summary.groups)
         return distinct(np.concatenate(touched))
+
+    def _make_room(self) -> None:
+        size = max(1, self.groups.size)
+        self._thresholds, self._presence = grown(self._thresholds, size, 0), grown(self._presence, size, 0)
 
     def _enter(self, summary: _Summary) -> None:
         self._window.append(summary)
@@ -301,17 +305,30 @@ class FrequentItems:
             return None
         place = np.full(self.groups.size, -1, dtype=np.int64)
         keys = self.groups.keys_of(kept)
-        self.groups = GroupTable(self.groups.types)
-        place[kept] = self.groups.encode(keys)
+        groups = GroupTable(self.groups.types)
+        place[kept] = groups.encode(keys)
+        self.renumber(place, kept, groups)
+        return kept
+
+    def renumber(self, place: Int64Array, kept: Int64Array, groups: GroupTable) -> None:
+        """Slot s is now place[s]; of the slots, those in `kept` are left, in that order, in `groups`."""
+        self._make_room()
+        self.groups = groups
         self._open = [replace(rows, slots=place[rows.slots]) for rows in self._open]
-        groups, codes, counts = self._counters.pairs()
+        owners, codes, counts = self._counters.pairs()
         for summary in (*self._window, *self._sealed):
             summary.slots, summary.groups = place[summary.slots], place[summary.groups]
         self._counters = Tally()
-        entries = self._counters.enter(place[groups], codes)
+        entries = self._counters.enter(place[owners], codes)
         self._counters.counts[entries] = counts
         self._thresholds, self._presence = self._thresholds[kept], self._presence[kept]
-        return kept
+
+    def drop_before(self, pane: int) -> None:
+        """Forget sub-windows before `pane`, which nobody asks for any more."""
+        while self._sealed and self._sealed[0].pane < pane:
+            self._domain.release(self._sealed.popleft().codes)
+        while self._window and self._window[0].pane < pane:
+            self._leave(self._window.popleft())
 
     def _used(self) -> Int64Array:
         used = np.zeros(max(1, self.groups.size), dtype=np.bool_)

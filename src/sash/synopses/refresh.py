@@ -6,7 +6,8 @@ each row's state is compared with the state before it of the same group, HAVING 
 expressions are evaluated over whole columns, and equal rows that leave and enter at one instant cancel.
 
 Invariant: after a flush `_before` holds, per slot, the totals at the last boundary. The answer at an
-instant is a function of those totals alone, so nothing else of a query needs to be remembered.
+instant is a function of those totals alone, so nothing else of a query needs to be remembered. Aggregates
+that need the values of a group (`ValueStates`) are answered in the step, and are totals like the others.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from sash.state.groups import GroupTable, canonical, plain
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.finalize import Values, finalize
 from sash.synopses.pane_store import Totals
+from sash.synopses.value_states import ValueStates
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -55,9 +57,11 @@ class Refresher:
         self._changing = [q for q in queries if q not in self._whole]
         # Without GROUP BY keys an aggregate has one row even over an empty window.
         self._is_global = not synopsis.spec.keys
+        calls = [call for query in queries for call in query.select.aggregates]
+        self._values = ValueStates(synopsis, window.range, calls)
         self._last: int | None = None
         self._left = self._right = synopsis.log.base
-        self._before = synopsis.layout.empty(0)
+        self._before = self._values.empty(0)
         self._has_answered = False
         self._empty_since: int | None = None
         self._changes = _Stack()
@@ -80,6 +84,7 @@ class Refresher:
         """Answer the queries of another refresher of this window, too, if both have come equally far."""
         # Whoever has queries of one kind only does not keep what the others need.
         is_same = self._last == other._last and bool(self._changing) >= bool(other._changing)
+        is_same = is_same and self._values.have(other._values)
         if is_same and self._last is not None and bool(self._whole) >= bool(other._whole):
             self._whole += other._whole
             self._changing += other._changing
@@ -123,14 +128,17 @@ class Refresher:
         """Answer at `boundary`, to which the synopsis has moved on its way to `through`."""
         totals = self._synopsis.window(self.window.range)
         totals.advance(boundary)
+        self._values.advance(boundary)
         if self._changing:
             slots = self._touched(totals.left, totals.right)
-            self._changes.push(boundary, slots, totals.ints[slots], totals.floats[slots])
+            ints = self._values.beside(totals.ints[slots], slots)
+            self._changes.push(boundary, slots, ints, totals.floats[slots])
         self._left, self._right = totals.left, totals.right
         self._last = boundary
         if self._whole:
             slots = np.zeros(1, np.int64) if self._is_global else np.flatnonzero(totals.ints[:, 0])
-            self._wholes.push(boundary, slots, totals.ints[slots], totals.floats[slots])
+            ints = self._values.beside(totals.ints[slots], slots)
+            self._wholes.push(boundary, slots, ints, totals.floats[slots])
             self._guard_against_jumps(boundary, through)
 
     def _guard_against_jumps(self, boundary: int, through: int) -> None:
@@ -172,14 +180,19 @@ class Refresher:
         """After a restart: `boundary`, to which the synopsis has moved, has been answered already."""
         totals = self._synopsis.window(self.window.range)
         totals.advance(boundary)
+        self._values.advance(boundary)
         self._left, self._right, self._last = totals.left, totals.right, boundary
-        self._before = (totals.ints.copy(), totals.floats.copy())
+        slots = np.zeros(1, np.int64) if self._is_global else np.flatnonzero(totals.ints[:, 0])
+        ints, _ = self._values.empty(len(totals.ints))
+        ints[:, : totals.ints.shape[1]] = totals.ints
+        ints[slots] = self._values.beside(totals.ints[slots], slots)
+        self._before = (ints, totals.floats.copy())
         self._has_answered = True
 
     def renumber(self, slots: Int64Array) -> None:
         """Slot slots[i] becomes slot i; the others are gone."""
         have = len(self._before[0])
-        ints, floats = self._synopsis.layout.empty(len(slots))
+        ints, floats = self._values.empty(len(slots))
         known = slots < have
         ints[known], floats[known] = self._before[0][slots[known]], self._before[1][slots[known]]
         self._before = (ints, floats)
@@ -192,8 +205,9 @@ class Refresher:
     def flush(self) -> dict[str, pa.Table]:
         """The answers of all boundaries since the last flush, in order of instant."""
         answers: dict[str, pa.Table] = {}
+        self._values.settle([self._before[0], *self._wholes.ints, *self._changes.ints])
         if self._wholes.rows:
-            states = _States(self._synopsis, self._wholes, None, self._is_global)
+            states = _States(self._synopsis, self._wholes, self._values, None, self._is_global)
             for query in self._whole:
                 answers[query.name] = self._rstream(query.select, states)
             self._wholes = _Stack()
@@ -201,17 +215,21 @@ class Refresher:
             size = self._synopsis.groups.size
             have = len(self._before[0])
             if size > have:
-                ints, floats = self._synopsis.layout.empty(max(size, 2 * have) - have)
+                ints, floats = self._values.empty(max(size, 2 * have) - have)
                 self._before = (
                     np.concatenate([self._before[0], ints]),
                     np.concatenate([self._before[1], floats]),
                 )
-            states = _States(self._synopsis, self._changes, self._before, self._is_global, self._has_answered)
+            before, has_answered = self._before, self._has_answered
+            states = _States(
+                self._synopsis, self._changes, self._values, before, self._is_global, has_answered
+            )
             for query in self._changing:
                 answers[query.name] = self._differences(query.select, states)
             states.remember(self._before)
             self._has_answered = True
             self._changes = _Stack()
+        self._values.forget(self._before[0])
         return {name: table for name, table in answers.items() if table.num_rows}
 
     def _rstream(self, select: BoundSelect, states: _States) -> pa.Table:
@@ -277,16 +295,27 @@ class Refresher:
 
 
 def looked_up(
-    synopsis: BasicIntervalSynopsis, select: BoundSelect, stream: StreamDefinition, totals: Totals
+    synopsis: BasicIntervalSynopsis,
+    select: BoundSelect,
+    stream: StreamDefinition,
+    totals: Totals,
+    edges: tuple[int, int],
 ) -> pa.Table:
-    """What a query selects, from the totals of its window; the synopsis is not answered from otherwise."""
+    """What a query selects, from the totals of its window, which is between two edges.
+
+    The synopsis is not answered from otherwise.
+    """
     refresher = Refresher(synopsis, select.window, (), stream)
     slots = np.flatnonzero(totals.ints[:, 0]) if synopsis.spec.keys else np.zeros(1, np.int64)
     if not len(slots):
         return answer_schema(select, stream).empty_table().select([name for name, _ in select.schema])
+    values = ValueStates(synopsis, edges[1] - edges[0], select.aggregates)
+    values.advance(edges[1])
+    ints = values.beside(totals.ints[slots], slots)
+    values.settle([ints])
     stack = _Stack()
-    stack.push(0, slots, totals.ints[slots], totals.floats[slots])
-    states = _States(synopsis, stack, None, not synopsis.spec.keys)
+    stack.push(0, slots, ints, totals.floats[slots])
+    states = _States(synopsis, stack, values, None, not synopsis.spec.keys)
     return refresher._rstream(select, states).drop_columns(["ts"])
 
 
@@ -359,11 +388,13 @@ class _States:
         self,
         synopsis: BasicIntervalSynopsis,
         stack: _Stack,
+        calls: ValueStates,
         before: tuple[Int64Array, npt.NDArray[np.float64]] | None,
         is_global: bool,
         has_answered: bool = False,
     ) -> None:
         self._synopsis = synopsis
+        self._calls = calls
         self._is_global = is_global
         slots = np.concatenate(stack.slots)
         carried = np.zeros(0, dtype=np.int64)
@@ -394,8 +425,10 @@ class _States:
 
     def values(self, call: AggregateCall) -> Values:
         if call not in self._values:
-            self._values[call] = finalize(
-                call, self._synopsis.layout, self.ints, self.floats, self._synopsis.words
+            self._values[call] = (
+                self._calls.values(call, self.ints)
+                if call in self._calls
+                else finalize(call, self._synopsis.layout, self.ints, self.floats, self._synopsis.words)
             )
         return self._values[call]
 

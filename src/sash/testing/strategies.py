@@ -43,6 +43,22 @@ AGGREGATES = (
     *(f"{f}({c})" for f in ("SUM", "AVG") for c in ("n", "x", "g * 2", "x * 0.5")),
     *(f"{f}({c})" for f in ("MIN", "MAX") for c in ("n", "x", "k", "b", "at", "UPPER(k)", "t")),
 )
+# Variances are of small numbers, so that rounding them does not depend on how they are computed.
+OF_VALUES = (
+    *(f"COUNT(DISTINCT {c})" for c in ("n", "x", "k", "b", "at", "n % 3")),
+    *(f"{f}(DISTINCT {c})" for f in ("SUM", "AVG") for c in ("n", "x", "g * 2")),
+    *(f"ROUND({f}({c}), 9)" for f in ("VAR", "VAR_POP", "STDDEV", "STDDEV_POP") for c in ("g", "n % 3")),
+    *(f"MEDIAN({c})" for c in ("n", "x", "k", "b", "at", "t")),
+    *(f"QUANTILE({c}, {p})" for c in ("n", "x", "k") for p in (0.07, 0.25, 0.9, 1)),
+    *(f"TOP({c}, {k})" for c in ("n", "k", "b", "UPPER(k)") for k in (1, 3)),
+)
+# What the oracle has no definition of.
+OF_LISTS = (
+    *(f"FREQUENT({c}, {k})" for c in ("k", "n", "x", "b") for k in (1, 2)),
+    "APPROX_COUNT_DISTINCT(n)",
+    "APPROX_QUANTILE(x, 0.25)",
+    "APPROX_TOP(k, 2)",
+)
 COMBINED = (
     "MAX(n) - MIN(n)",
     "SUM(n) + COUNT(*)",
@@ -53,6 +69,9 @@ COMBINED = (
     "CONCAT(MIN(k), '-', MAX(k))",
     "CASE WHEN COUNT(x) = 0 THEN NULL ELSE SUM(g) END",
     "COUNT(*) * 0",
+    "COUNT(DISTINCT k) < COUNT(k)",
+    "MEDIAN(n) - MIN(n)",
+    "CONCAT(TOP(k, 2), MEDIAN(k))",
 )
 WHERES = (
     "n > 0",
@@ -77,6 +96,8 @@ HAVINGS = (
     "COUNT(*) > 1 AND SUM(n) >= 0",
     "AVG(x) < 0.5",
     "MAX(k) <> MIN(k) OR COUNT(b) = 0",
+    "COUNT(DISTINCT n) > 1",
+    "MEDIAN(k) = 'a' OR QUANTILE(n, 0.9) > 1",
 )
 COLUMNS = ("k", "g", "n", "x", "b", "at", "n + 1", "x * 2.0", "k || '!'", "t", "7")
 
@@ -153,8 +174,8 @@ def windows(draw: st.DrawFn, clock: Clock) -> str:
 
 
 @st.composite
-def selects(draw: st.DrawFn, stream: MadeStream) -> str:
-    """A SELECT over the stream, grouped or not."""
+def selects(draw: st.DrawFn, stream: MadeStream, *, defined: bool = True) -> str:
+    """A SELECT over the stream, grouped or not; of aggregates that the oracle knows, if `defined`."""
     where = draw(st.one_of(st.just(""), st.sampled_from(WHERES).map(lambda c: f" WHERE {c}")))
     source = f"FROM {stream.name} {draw(windows(stream.clock))}{where}"
     if draw(st.integers(0, 3)) == 0:
@@ -164,9 +185,10 @@ def selects(draw: st.DrawFn, stream: MadeStream) -> str:
         return f"SELECT {distinct}{listed} {source}"
     keys = draw(st.lists(st.sampled_from(KEYS), max_size=2, unique=True))
     shown = keys if draw(st.integers(0, 2)) else draw(st.sampled_from((keys[:1], [])))
+    kinds = (AGGREGATES, OF_VALUES, COMBINED) if defined else (OF_LISTS, OF_LISTS, OF_VALUES)
     aggregates = draw(
         st.lists(
-            st.one_of(st.sampled_from(AGGREGATES), st.sampled_from(AGGREGATES), st.sampled_from(COMBINED)),
+            st.one_of(*(st.sampled_from(kind) for kind in kinds)),
             min_size=0 if shown else 1,
             max_size=3,
             unique=True,
@@ -179,10 +201,12 @@ def selects(draw: st.DrawFn, stream: MadeStream) -> str:
 
 
 @st.composite
-def queries(draw: st.DrawFn, name: str, stream: MadeStream, sinks: Sequence[str]) -> str:
+def queries(
+    draw: st.DrawFn, name: str, stream: MadeStream, sinks: Sequence[str], *, defined: bool = True
+) -> str:
     """A CREATE QUERY whose answers go into a file called after it."""
     operator = draw(st.sampled_from(("", "", "Istream", "Dstream", "Rstream")))
-    select = draw(selects(stream))
+    select = draw(selects(stream, defined=defined))
     sink = draw(st.sampled_from(sinks))
     ending = "" if sink == "parquet" else f".{sink}"
     body = f"{operator}({select})" if operator else select
@@ -197,8 +221,12 @@ def scenarios(
     most_queries: int = 6,
     most_streams: int = 2,
     sinks: Sequence[str] = ("jsonl", "csv", "parquet"),
+    defined: bool = True,
 ) -> Scenario:
-    """A program of one to `most_queries` queries over one or more streams, each of which is read."""
+    """A program of one to `most_queries` queries over one or more streams, each of which is read.
+
+    The oracle knows all of its aggregates if it is `defined`.
+    """
     count = draw(st.integers(1, most_streams))
     # One clock and about one beginning for all: the oracle answers every slide of the time they span.
     clock = draw(st.sampled_from(Clock))
@@ -208,6 +236,7 @@ def scenarios(
         for number in range(count)
     )
     read = [*made, *(draw(st.sampled_from(made)) for _ in range(draw(st.integers(0, most_queries - count))))]
-    return Scenario(
-        made, tuple(draw(queries(f"q{number}", stream, sinks)) for number, stream in enumerate(read))
+    texts = (
+        draw(queries(f"q{number}", stream, sinks, defined=defined)) for number, stream in enumerate(read)
     )
+    return Scenario(made, tuple(texts))

@@ -112,8 +112,6 @@ def test_allow_unbounded_state_lets_state_grow():
         (f"SELECT a FROM s {PERIODIC} EXCEPT ALL SELECT a FROM u {PERIODIC}", "EXCEPT"),
         (f"SELECT a FROM s {PERIODIC} ORDER BY a", "ORDER BY"),
         (f"SELECT a FROM s {PERIODIC} LIMIT 3", "LIMIT"),
-        (f"SELECT COUNT(DISTINCT a) FROM s {PERIODIC}", "COUNT(DISTINCT …)"),
-        (f"SELECT MEDIAN(a) FROM s {PERIODIC}", "the aggregate QUANTILE"),
         (f"SELECT DISTINCT COUNT(*) FROM s {PERIODIC} GROUP BY a", "SELECT DISTINCT of groups"),
         (f"Rstream-restore(SELECT a FROM s {PERIODIC})", "Rstream-restore"),
     ],

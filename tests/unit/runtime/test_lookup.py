@@ -17,10 +17,12 @@ from sash.testing.runs import StopAfter
 
 STREAM = "CREATE STREAM s (t BIGINT, g BIGINT, k STRING, n BIGINT) TIMESTAMP BY t{retain} FROM 'csv:s.csv';\n"
 QUERIES = (
-    "CREATE QUERY a INTO 'noop:' AS SELECT g, COUNT(*) AS c, SUM(n) AS n, MAX(k) AS k, AVG(n) AS m "
+    "CREATE QUERY a INTO 'noop:' AS SELECT g, COUNT(*) AS c, SUM(n) AS n, MAX(k) AS k, AVG(n) AS m, "
+    "MEDIAN(n) AS h, TOP(k, 3) AS t "
     "FROM s [RANGE 12 SEC SLIDE 2 SEC] GROUP BY g;\n"
     "CREATE QUERY b INTO 'noop:' AS SELECT SUM(n) AS n, MIN(n) AS m FROM s [RANGE 8 SEC SLIDE 1 SEC];\n"
 )
+VALUED = "COUNT(*) AS c, VAR(n) AS v, QUANTILE(n, 0.9) AS q, TOP(k, 2) AS t, COUNT(DISTINCT k) AS d"
 
 
 def peek(folder: Path, retain: str, batches: int | None) -> Peek:
@@ -57,7 +59,9 @@ def test_a_synopsis_answers_as_the_rows_do(steps, batches, data):
     offset = data.draw(st.integers(0, span - 1), "offset")
     past = f" OFFSET {2 * offset} SEC" if offset else ""
     if data.draw(st.booleans(), "grouped"):
-        shown = data.draw(st.sampled_from(("COUNT(*) AS c", "SUM(n) AS n, MAX(k) AS k", "AVG(n) + 1 AS m")))
+        shown = data.draw(
+            st.sampled_from(("COUNT(*) AS c", "SUM(n) AS n, MAX(k) AS k", "AVG(n) + 1 AS m", VALUED))
+        )
         having = data.draw(st.sampled_from(("", " HAVING SUM(n) > 3")))
         tail = data.draw(st.sampled_from(("", " ORDER BY g DESC", " ORDER BY g LIMIT 2")))
         text = f"SELECT g, {shown} FROM s [RANGE {2 * span} SEC{past} SLIDE 2 SEC] GROUP BY g{having}{tail}"

@@ -30,11 +30,11 @@ from sash.operators.aggregates.events import Events
 from sash.operators.aggregates.extremes import OrderedValues
 from sash.operators.aggregates.frequent import Frequencies
 from sash.operators.aggregates.measure import Measure
-from sash.operators.aggregates.moments import Moments
+from sash.operators.aggregates.moments import Floats, Moments
 from sash.operators.aggregates.monotone import MonotoneQueues
 from sash.operators.aggregates.sums import DoubleSums, IntegerSums
 from sash.operators.aggregates.values import Coded, Values, doubles
-from sash.operators.delta import Ints
+from sash.operators.delta import Bools, Ints
 from sash.operators.operator import State, part, prefixed
 from sash.state.kernels import LOW_BITS
 
@@ -107,7 +107,7 @@ class Calls:
                 plan = self._measured(call, "values", key, lambda: OrderedValues(argument))
                 values = self._measures["values", key]
                 assert isinstance(values, OrderedValues)
-                values.probe(_fraction(call))
+                values.probe(fraction_of(call))
                 return plan
             case _F.TOP | _F.APPROX_TOP:
                 limit = int(call.parameter or 1)
@@ -176,7 +176,7 @@ class Calls:
                 total = sums.high * float(1 << LOW_BITS) + sums.low
                 return doubles(np.divide(total, present, out=np.zeros(len(present)), where=valid), valid)
             case IntegerSums() as sums:
-                _check_range(call, sums.high)
+                check_range(call, sums.high)
                 return Coded((sums.high << LOW_BITS) + sums.low, valid, pa.int64())
             case DoubleSums() as sums if call.function is _F.AVG:
                 mean = np.divide(sums.samples, present, out=np.zeros(len(present)), where=valid)
@@ -184,11 +184,9 @@ class Calls:
             case DoubleSums() as sums:
                 return doubles(sums.samples, valid)
             case Moments() as moments:
-                spread = moments.samples[:, _SPREADS[call.function]]
-                spread = np.sqrt(spread) if call.function in _ROOTS else spread
-                return doubles(spread, valid if call.function in _POPULATIONS else present > 1)
+                return doubles(*spread_of(call, moments.samples, present))
             case OrderedValues() as values:
-                ordinals = values.samples[:, values.probe(_fraction(call))]
+                ordinals = values.samples[:, values.probe(fraction_of(call))]
                 return Coded(ordinals, valid, argument.type, argument.decode)
             case MonotoneQueues() as queues:
                 return Coded(queues.samples, valid, argument.type, argument.decode)
@@ -239,7 +237,14 @@ def _is_plain_count(call: AggregateCall) -> bool:
     return call.function is _F.COUNT and not call.is_distinct
 
 
-def _fraction(call: AggregateCall) -> Fraction:
+def spread_of(call: AggregateCall, variances: Floats, present: Ints) -> tuple[Floats, Bools]:
+    """What VAR, STDDEV and their _POP are, from both variances and the number of values, and where."""
+    spread = variances[:, _SPREADS[call.function]]
+    spread = np.sqrt(spread) if call.function in _ROOTS else spread
+    return spread, present > (0 if call.function in _POPULATIONS else 1)
+
+
+def fraction_of(call: AggregateCall) -> Fraction:
     """Where in the order of the values a call looks: 0 for the least, 1 for the greatest."""
     if call.function is _F.MIN:
         return Fraction(0)
@@ -249,7 +254,8 @@ def _fraction(call: AggregateCall) -> Fraction:
     return Fraction(repr(float(call.parameter or 0)))
 
 
-def _check_range(call: AggregateCall, high: Ints) -> None:
+def check_range(call: AggregateCall, high: Ints) -> None:
+    """Refuse integer sums, of which `high` are the upper parts, that do not fit."""
     limit = 1 << (63 - LOW_BITS)
     if ((high < -limit) | (high >= limit)).any():
         text = "x" if call.argument is None else call.argument.text or call.argument.sql

@@ -8,14 +8,15 @@ from dataclasses import asdict, replace
 
 from sash.errors import SashError, UnknownName, UserError
 from sash.lang import Program
-from sash.lang.bound import QueryDefinition
+from sash.lang.bound import AggregateCall, QueryDefinition
 from sash.plan.cost import Statistics
 from sash.plan.explain.build import duration, plan_and_explain
 from sash.plan.explain.measured import Run, measured_text, with_measured
 from sash.plan.explain.picture import to_svg
 from sash.plan.explain.shared import sharing, with_sharing
 from sash.plan.explain.tree import Explained, Step
-from sash.plan.periodic import PeriodicPlan, SynopsisSpec, is_periodic, plan_periodic
+from sash.plan.measures import Kept, algebra_of
+from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec, is_periodic, plan_periodic
 from sash.plan.run_plan import standing_in
 from sash.plan.synopsis_choice import Method, choose_synopsis, workload_of
 
@@ -127,6 +128,7 @@ def _synopsis(query: QueryDefinition, plan: PeriodicPlan) -> tuple[str, tuple[st
     keys = ", ".join(key.text for key in spec.keys)
     measures = ", ".join(str(measure) for measure in spec.measures)
     panes = f"{count} pane{'s' if count > 1 else ''} of {_panes(spec)}"
+    by = f"per pane{' and ' + keys if keys else ''}"
     windows = (each.window for each in plan.queries_of(spec.name))
     choice = choose_synopsis(workload_of(spec.panes, spec.measures, windows))
     answered = f"answered from {choice}"
@@ -134,8 +136,35 @@ def _synopsis(query: QueryDefinition, plan: PeriodicPlan) -> tuple[str, tuple[st
         answered = f"answered from basic intervals; where most groups are in most panes, from {choice}"
     return spec.name, (
         f"{spec.name}: the window is {panes}{shared}; {answered}",
-        f"{spec.name} keeps per pane{' and ' + keys if keys else ''}: {measures}; 1 pass over the input",
+        f"{spec.name} keeps {by}: {measures}; 1 pass over the input",
+        *_beside(planned, spec, by),
     )
+
+
+def _beside(query: PeriodicQuery, spec: SynopsisSpec, by: str) -> Iterator[str]:
+    """What is kept beside a synopsis for a query: values, and the aggregates that they answer."""
+    for counting in spec.counting():
+        argument = counting.keys[-1]
+        asked = [call for call in query.select.aggregates if call.argument == argument]
+        for kept, what in _KEPT.items():
+            calls = ", ".join(_written(call) for call in asked if algebra_of(call).kept is kept)
+            if calls:
+                yield f"{counting.name} keeps {by}: {what.format(argument.text)}; it answers {calls}"
+
+
+_VALUES = "how often each value of {} occurs, and the window's values in order"
+_KEPT = {
+    Kept.VALUES: _VALUES,
+    Kept.SKETCH: f"{_VALUES}, which is exact",
+    Kept.LISTS: "the most frequent values of {}, and counters of the window (Algorithm 6)",
+}
+
+
+def _written(call: AggregateCall) -> str:
+    assert call.argument is not None
+    distinct = "DISTINCT " if call.is_distinct else ""
+    parameter = "" if call.parameter is None else f", {call.parameter}"
+    return f"{call.function.value}({distinct}{call.argument.text}{parameter})"
 
 
 def _panes(spec: SynopsisSpec) -> str:

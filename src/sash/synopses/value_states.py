@@ -1,0 +1,136 @@
+"""Answers of aggregates that need values, as totals beside the measures: two integer columns a call.
+
+The columns of a call follow those of the layout: 64 bits of its value, and whether it is there. Texts are
+numbers in a list that `settle` makes one of different texts, and from which `forget` drops those that no
+state has any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sash.lang.bound import AggregateCall, Scalar
+from sash.lang.types import Type
+from sash.plan.measures import Kept, algebra_of, frequent_of, values_of
+from sash.state.groups import Dictionary
+from sash.state.layout import Layout
+from sash.synopses.finalize import Values
+from sash.synopses.frequent_items import FrequentItems
+from sash.synopses.value_calls import answer
+from sash.synopses.value_counts import ValueCounts
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+# Texts are looked through once there are so many.
+_LEAST_TO_COMPACT = 1024
+
+
+class _Valued(Protocol):
+    """A synopsis with values."""
+
+    layout: Layout
+    values: dict[Scalar, ValueCounts]
+    frequent: dict[AggregateCall, FrequentItems]
+
+
+class ValueStates:
+    """The calls of the queries of one window that are not made of measures; others are none of them."""
+
+    def __init__(self, synopsis: _Valued, range_: int, calls: Iterable[AggregateCall]) -> None:
+        self._synopsis = synopsis
+        self._range = range_
+        self._first = len(synopsis.layout.operations)
+        needing = dict.fromkeys(call for call in calls if algebra_of(call).kept is not Kept.MEASURES)
+        self._columns = {call: self._first + 2 * number for number, call in enumerate(needing)}
+        self._counts = {argument: synopsis.values[argument] for argument in values_of(needing)}
+        self._frequent = {call: synopsis.frequent[call] for call in frequent_of(needing)}
+        self._texts = Dictionary(pa.string())
+        self._new: list[pa.Array] = []
+        self._size = 0
+
+    def __contains__(self, call: AggregateCall) -> bool:
+        return call in self._columns
+
+    def have(self, other: ValueStates) -> bool:
+        """Whether all calls of another window's are among these."""
+        return self._columns.keys() >= other._columns.keys()
+
+    def empty(self, rows: int) -> tuple[Ints, Floats]:
+        """States that stand for nothing."""
+        ints, floats = self._synopsis.layout.empty(rows)
+        beside = np.zeros((rows, 2 * len(self._columns)), dtype=np.int64)
+        return np.concatenate([ints, beside], axis=1), floats
+
+    def advance(self, boundary: int) -> None:
+        for counts in self._counts.values():
+            counts.window(self._range).advance(boundary)
+        for items in self._frequent.values():
+            items.advance(boundary)
+
+    def beside(self, ints: Ints, slots: Ints) -> Ints:
+        """The measures of some slots, which ascend, with their values beside them."""
+        if not self._columns:
+            return ints
+        columns = [ints]
+        tallies = {
+            argument: counts.window(self._range).tallies(slots) for argument, counts in self._counts.items()
+        }
+        for call in self._columns:
+            assert call.argument is not None
+            if call in self._frequent:
+                bits = self._frequent[call].answer(slots).texts()
+                valid = np.asarray(bits.is_valid())
+            else:
+                bits, valid = answer(call, tallies[call.argument], self._counts[call.argument])
+            if isinstance(bits, pa.Array):
+                bits = self._number(bits)
+            columns += [bits[:, None], valid.astype(np.int64)[:, None]]
+        return np.concatenate(columns, axis=1)
+
+    def _number(self, texts: pa.Array) -> Ints:
+        first = self._size
+        self._new.append(texts)
+        self._size += len(texts)
+        return np.arange(first, self._size)
+
+    def settle(self, matrices: Iterable[Ints]) -> None:
+        """Make equal texts have equal numbers in all states that there are."""
+        if self._size == len(self._texts.values):
+            return
+        given = pa.concat_arrays([self._texts.values, *self._new]).fill_null("")
+        encoded = given.dictionary_encode()
+        moved = np.asarray(encoded.indices).astype(np.int64)
+        self._replace(encoded.dictionary, moved, matrices)
+
+    def forget(self, before: Ints) -> None:
+        """Drop texts that no state has; `before` are all states that there are."""
+        if self._size < max(_LEAST_TO_COMPACT, 2 * len(before)):
+            return
+        used = np.zeros(self._size, dtype=np.bool_)
+        for column in self._text_columns():
+            used[before[:, column]] = True
+        moved = np.cumsum(used) - 1
+        self._replace(self._texts.values.filter(pa.array(used)), moved, [before])
+
+    def _replace(self, texts: pa.Array, moved: Ints, matrices: Iterable[Ints]) -> None:
+        self._texts.values = texts
+        self._new = []
+        self._size = len(texts)
+        for matrix in matrices:
+            for column in self._text_columns():
+                matrix[:, column] = moved[matrix[:, column]]
+
+    def _text_columns(self) -> list[int]:
+        return [column for call, column in self._columns.items() if call.type is Type.STRING]
+
+    def values(self, call: AggregateCall, ints: Ints) -> Values:
+        """The value of a call for each of some states."""
+        column = self._columns[call]
+        bits = np.ascontiguousarray(ints[:, column])
+        return Values(call.type, bits, ints[:, column + 1] != 0, self._texts)

@@ -1,0 +1,33 @@
+"""Aggregates that need values, answered from synopses on Spark: the answers of the inline runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.spark.kit import run, tuples, write_csv
+
+PROGRAM = """
+CREATE STREAM packets (t BIGINT, src STRING, length BIGINT) TIMESTAMP BY t FROM 'csv:packets*.csv';
+CREATE QUERY sources INTO 'jsonl:{out}/sources.jsonl' AS
+  SELECT src, MEDIAN(length) AS m, VAR(length) AS v, COUNT(DISTINCT length) AS d, TOP(length, 2) AS t,
+    SUM(length) AS s
+  FROM packets [RANGE 20 SEC SLIDE 5 SEC] GROUP BY src HAVING COUNT(DISTINCT length) > 1;
+CREATE QUERY whole INTO 'jsonl:{out}/whole.jsonl' AS
+  Rstream(SELECT FREQUENT(src, 2) AS f, QUANTILE(src, 0.9) AS q, APPROX_COUNT_DISTINCT(length) AS a
+  FROM packets [RANGE 20 SEC SLIDE 5 SEC] WHERE length > 2);
+"""
+
+
+def test_spark_answers_from_values_as_one_process_does(tmp_path: Path) -> None:
+    rows = [(t // 3, None if t % 11 == 0 else "abcde"[t * t % 5], t * 7 % 13) for t in range(300)]
+    for number in range(3):
+        part = rows[100 * number : 100 * number + 100]
+        write_csv(tmp_path / f"packets{number}.csv", "t,src,length", part)
+    for runtime in ("inline", "spark"):
+        (tmp_path / runtime).mkdir()
+        options = {"checkpoint": tmp_path / f"state-{runtime}", "batch_rows": 90}
+        run(tmp_path, PROGRAM.format(out=runtime), runtime, **options)
+    for name in ("sources.jsonl", "whole.jsonl"):
+        answers = tuples(tmp_path / "inline" / name)
+        assert len(answers) > 15
+        assert tuples(tmp_path / "spark" / name) == answers
