@@ -20,7 +20,6 @@ import sash
 from sash.errors import (
     CqlSyntaxError,
     DuplicateName,
-    NotYet,
     SinkError,
     UnknownName,
     UserError,
@@ -163,13 +162,13 @@ def test_a_query_that_is_dropped_before_the_start_gives_nothing(tmp_path):
         assert not again.is_dropped
 
 
-def test_a_question_cannot_be_asked_while_queries_run_yet(tmp_path):
+def test_a_question_about_a_stream_that_keeps_no_rows_is_refused_while_queries_run(tmp_path):
     with connect(base_dir=tmp_path, runtime="inline", batch_rows=500) as session:
         session.sql(ENDLESS)
-        session.query(PACKETS, name="n")
-        session.start()
-        with pytest.raises(NotYet, match="one-time"):
+        next(iter(session.query(PACKETS, name="n")))
+        with pytest.raises(UserError, match="stream p keeps no rows") as caught:
             session.ask("SELECT COUNT(*) AS n FROM p [RANGE 1 SEC]")
+        assert caught.value.id == "not-kept"
 
 
 def test_the_handle_of_a_query_that_sql_created(tmp_path):
