@@ -181,7 +181,7 @@ class Snapshot:
         through, span = self.manifest.through, self.spec.span
         if within is None or through is None:
             return through
-        if self.spec.is_strict or self.spec.is_estimated:
+        if self.spec.is_strict or self.spec.is_estimated or self.spec.grain is None:
             raise ArchiveError(
                 "a smaller window cannot be taken from this archive",
                 expected="an archive whose rows leave only when their windows have passed them",
@@ -193,6 +193,13 @@ class Snapshot:
                 "the archive has no rows of such a long window" if within > span else "an empty window",
                 expected=f"at most {intervals.write(span)}",
                 got=intervals.write(within) if within > 0 else str(within),
+                id="archive-window",
+            )
+        if (span - within) % self.spec.grain:
+            raise ArchiveError(
+                "a window that does not fit the slide of the archive's query",
+                expected=f"{intervals.write(span)} less a multiple of {intervals.write(self.spec.grain)}",
+                got=intervals.write(within),
                 id="archive-window",
             )
         return through + span - within

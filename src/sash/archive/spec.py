@@ -32,7 +32,8 @@ class ArchiveSpec:
     `span` bounds the lifetime of a row. With `is_estimated` the instants in DIES are guesses that only say
     where a row is put: it is gone when it is said to be (000, section 4). `positions` are more BIGINT columns
     with the places of the row's parts in windows of rows; a row is gone when one of them is below the least
-    place in that window. `is_strict`: rows may be taken back before they die.
+    place in that window. `is_strict`: rows may be taken back before they die. `grain`: a smaller window is
+    shorter by a multiple of it, None if none can be taken. `name` is what readers call the archive.
     `schema` has the columns of its files.
     """
 
@@ -43,6 +44,8 @@ class ArchiveSpec:
     is_strict: bool = False
     is_estimated: bool = False
     positions: tuple[str, ...] = ()
+    grain: int | None = 1
+    name: str = field(default="", compare=False)
     schema: pa.Schema = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -73,6 +76,8 @@ class ArchiveSpec:
             "strict": self.is_strict,
             "estimated": self.is_estimated,
             "positions": list(self.positions),
+            "grain": self.grain,
+            "name": self.name,
         }
 
     @staticmethod
@@ -85,6 +90,8 @@ class ArchiveSpec:
             data["strict"],
             data["estimated"],
             tuple(data["positions"]),
+            data["grain"],
+            data["name"],
         )
 
     def fit(self, table: pa.Table) -> pa.Table:

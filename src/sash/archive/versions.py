@@ -27,14 +27,14 @@ from sash.files import replace_file
 _KEPT = 2
 _DIGITS = 12
 DATA = "data"
-_VERSIONS = "versions"
+VERSIONS = "versions"
 
 
 class Lease:
     """A version that cannot be removed until the lease is closed."""
 
     def __init__(self, root: Path, number: int) -> None:
-        self.path = root / _VERSIONS / _name(number)
+        self.path = root / VERSIONS / _name(number)
         self._handle: int | None = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             fcntl.flock(self._handle, fcntl.LOCK_SH)
@@ -70,7 +70,7 @@ class Versions:
     def numbers(self) -> list[int]:
         """The versions that there are, oldest first."""
         try:
-            names = os.listdir(self.root / _VERSIONS)
+            names = os.listdir(self.root / VERSIONS)
         except FileNotFoundError:
             return []
         return sorted(int(name) for name in names if len(name) == _DIGITS and name.isdigit())
@@ -94,7 +94,7 @@ class Versions:
                 )
             wanted = numbers[-1] if number is None else number
             try:
-                with told(self.root / _VERSIONS, "read"):
+                with told(self.root / VERSIONS, "read"):
                     lease = Lease(self.root, wanted)
             except ArchiveError as failure:
                 # It was removed between the two looks, so there is a newer one.
@@ -111,10 +111,10 @@ class Versions:
         """Make the directories of a new archive."""
         with told(self.root, "make"):
             (self.root / DATA).mkdir(parents=True, exist_ok=True)
-            (self.root / _VERSIONS).mkdir(exist_ok=True)
+            (self.root / VERSIONS).mkdir(exist_ok=True)
 
     def commit(self, manifest: Manifest, *, durable: bool) -> None:
-        path = self.root / _VERSIONS / _name(manifest.version)
+        path = self.root / VERSIONS / _name(manifest.version)
         with told(path):
             replace_file(path, manifest.to_text(), durable=durable)
 
@@ -142,7 +142,7 @@ class Versions:
         return removed
 
     def _remove(self, number: int) -> None:
-        path = self.root / _VERSIONS / _name(number)
+        path = self.root / VERSIONS / _name(number)
         with told(path, "remove"):
             handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -153,6 +153,28 @@ class Versions:
             finally:
                 os.close(handle)
 
+    def check_free(self) -> None:
+        """Raise ArchiveError if somebody writes to it; touches nothing."""
+        path = self.root / "lock"
+        if not path.exists():
+            return
+        with told(path, "open"):
+            handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            self._lock(handle)
+        finally:
+            os.close(handle)
+
+    def _lock(self, handle: int) -> None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as failure:
+            raise ArchiveError(
+                f"another run is writing to the archive '{self.root}'",
+                hint="wait for it to end, or name another directory",
+                id="archive-busy",
+            ) from failure
+
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Be the one writer; the lock goes with the process, however it ends."""
@@ -161,14 +183,7 @@ class Versions:
         with told(path, "open"):
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as failure:
-                raise ArchiveError(
-                    f"another run is writing to the archive '{self.root}'",
-                    hint="wait for it to end, or name another directory",
-                    id="archive-busy",
-                ) from failure
+            self._lock(handle)
             yield
         finally:
             os.close(handle)

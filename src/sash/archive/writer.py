@@ -66,7 +66,8 @@ class ArchiveWriter:
     """Opens, or makes, the archive in a directory; a technique other than that of the archive begins to
     migrate.
 
-    With `durable` a version outlives the machine, otherwise only the process.
+    With `anew` an archive that is there is replaced: its next version is empty. With `durable` a version
+    outlives the machine, otherwise only the process.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class ArchiveWriter:
         *,
         seed: int = 0,
         durable: bool = True,
+        anew: bool = False,
     ) -> None:
         self.root = root
         self._durable = durable
@@ -86,15 +88,19 @@ class ArchiveWriter:
         self._open = ExitStack()
         self._open.enter_context(self._versions.writing())
         try:
-            self._manifest = self._first(spec, technique, grid)
-            self._versions.collect()
+            if anew:
+                last = max(self._versions.numbers(), default=-1)
+                entry = self._entry(spec, *_chosen(technique, grid))
+                self._publish(Manifest(last + 1, -1, None, spec, {0: entry}))
+            else:
+                self._manifest = self._first(spec, technique, grid)
+                self._versions.collect()
         except BaseException:
             self.close()
             raise
 
     def _first(self, spec: ArchiveSpec, technique: str, grid: tuple[int, int] | None) -> Manifest:
-        name, size = FIRST_CHOICE if technique == AUTO else (technique, grid)
-        entry = self._entry(spec, name, size if technique == AUTO and grid is None else grid)
+        entry = self._entry(spec, *_chosen(technique, grid))
         if not self._versions.numbers():
             return Manifest(0, -1, None, spec, {0: entry})
         manifest, lease = self._versions.lease()
@@ -105,16 +111,7 @@ class ArchiveWriter:
         return _with_layout(manifest, entry)
 
     def _entry(self, spec: ArchiveSpec, technique: str, grid: tuple[int, int] | None) -> LayoutEntry:
-        found = technique_of(technique)
-        if spec.is_estimated and found.insertion is Order.LAZY:
-            raise ArchiveError(
-                f"{technique.upper()} cannot hold results of windows of rows",
-                expected="COUNTREBUILD or COUNTNOREBUILD",
-                hint="when all of a sub-index has expired can only be known where expirations are",
-                id="archive-technique",
-            )
-        generations, expirations = found.grid(grid)
-        return LayoutEntry(found.name, (generations, expirations), self._seed)
+        return LayoutEntry(*fitting(spec, technique, grid), self._seed)
 
     def __enter__(self) -> ArchiveWriter:
         return self
@@ -300,6 +297,26 @@ class ArchiveWriter:
             taken_rows=None,
             taken_keys=None,
         )
+
+
+def fitting(spec: ArchiveSpec, technique: str, grid: tuple[int, int] | None) -> tuple[str, tuple[int, int]]:
+    """A technique by its own name with its grid; ArchiveError if it cannot hold such results."""
+    found = technique_of(technique)
+    if spec.is_estimated and found.insertion is Order.LAZY:
+        raise ArchiveError(
+            f"{technique.upper()} cannot hold results of windows of rows",
+            expected="COUNTREBUILD or COUNTNOREBUILD",
+            hint="when all of a sub-index has expired can only be known where expirations are",
+            id="archive-technique",
+        )
+    return found.name, found.grid(grid)
+
+
+def _chosen(technique: str, grid: tuple[int, int] | None) -> tuple[str, tuple[int, int] | None]:
+    """What stands for AUTO where nothing is known."""
+    if technique != AUTO:
+        return technique, grid
+    return FIRST_CHOICE.technique, FIRST_CHOICE.grid if grid is None else grid
 
 
 def _split(rows: pa.Table, layout: Layout, number: int) -> dict[SlotKey, pa.Table]:

@@ -7,7 +7,7 @@ few of them: `sash --help` should not take a second.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,9 +58,11 @@ def bind(text: str) -> Program:
 
 
 def check_places(program: Program, base_dir: Path) -> None:
-    """Raise for a source or sink whose scheme or options do not exist; files are not looked at."""
+    """Raise for a source, sink or archive whose scheme or options do not exist; files are not looked at."""
     import pyarrow as pa
 
+    from sash.archive.techniques import technique_of
+    from sash.archive.writer import AUTO
     from sash.runtime.sinks import open_sink
     from sash.runtime.sources import open_source
 
@@ -69,6 +71,9 @@ def check_places(program: Program, base_dir: Path) -> None:
     for query in program.queries:
         if query.sink:
             open_sink(query.sink, pa.schema([]), base_dir)
+    for archive in program.archives:
+        if archive.technique != AUTO:
+            technique_of(archive.technique).grid(archive.grid)
 
 
 def run(
@@ -204,17 +209,31 @@ def prints_results(program: Program) -> bool:
     return any(query.sink.partition(":")[0].lower() == "console" for query in program.queries)
 
 
-def ask(checkpoint: Path, text: str, isolation: str | None) -> tuple[pa.Table, str]:
+def ask(
+    checkpoint: Path | None, archives: Sequence[Path], text: str, isolation: str | None
+) -> tuple[pa.Table, str]:
     """The answer of a one-time query, and a line that says of when it is, and its isolation."""
     from sash.cli.format import instant
-    from sash.runtime.peek import Peek
+    from sash.errors import UserError
+    from sash.runtime.peek import Peek, ask_archives
     from sash.transactions.events import Isolation
 
-    peek = Peek(checkpoint)
-    answer = peek.ask(text, isolation=None if isolation is None else Isolation(isolation))
+    if (checkpoint is None) == (not archives):
+        raise UserError(
+            "a question is about a checkpoint or about archives",
+            hint="name one with --checkpoint DIR, or archives with --archive DIR",
+            id="not-a-question",
+        )
+    units: set[int | None] = set()
+    if checkpoint is None:
+        answer = ask_archives(archives, text)
+    else:
+        peek = Peek(checkpoint)
+        answer = peek.ask(text, isolation=None if isolation is None else Isolation(isolation))
+        streams = peek.known().streams.values()
+        units = {stream.unit if stream.has_integer_time else None for stream in streams}
     when = "before the first instant"
     if answer.instant is not None:
-        units = {stream.unit if stream.has_integer_time else None for stream in peek.known().streams.values()}
         when = f"at {instant(answer.instant, units.pop() if len(units) == 1 else None)}"
     return answer.table, f"{when} ({answer.isolation})"
 

@@ -31,9 +31,15 @@ def describe(program: Program) -> Iterator[str]:
         into = f" into {query.sink}" if query.sink else ""
         yield f"query {query.name}{into} (over {sources})"
         yield from _columns([(field.name, str(field.type)) for field in query.plan.fields])
+    for archive in program.archives:
+        grid = "" if archive.grid is None else f" {archive.grid[0]}x{archive.grid[1]}"
+        every = intervals.write(archive.every)
+        yield f"archive {archive.name} into {archive.sink} ({archive.technique}{grid}, every {every})"
+        yield from _columns([(field.name, str(field.type)) for field in archive.plan.fields])
     yield (
         f"ok: {show.counted(len(program.streams), 'stream')}, "
         f"{show.counted(len(program.queries), 'query', 'queries')}"
+        + (f", {show.counted(len(program.archives), 'archive')}" if program.archives else "")
     )
 
 

@@ -190,8 +190,12 @@ def run(
 def query(
     text: Annotated[str, typer.Argument(metavar="SELECT", help="A one-time query.")],
     checkpoint: Annotated[
-        Path, typer.Option(metavar="DIR", help="The checkpoint of a pipeline that runs, or has run.")
-    ],
+        Path | None, typer.Option(metavar="DIR", help="The checkpoint of a pipeline that runs, or has run.")
+    ] = None,
+    archive: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="The directory of an archive, which needs no pipeline; may repeat."),
+    ] = None,
     isolation: Annotated[
         Level | None,
         typer.Option(
@@ -205,10 +209,12 @@ def query(
     """Answer a SELECT once, over the windows of a pipeline as its last committed batch left them.
 
     The streams must keep the rows that the windows hold (CREATE STREAM … RETAIN). The pipeline is neither
-    stopped nor slowed down.
+    stopped nor slowed down. With --archive it is answered from an archive, under the name that CREATE ARCHIVE
+    gave it.
     """
     with guarded(debug=debug):
-        table, instant = calls.ask(checkpoint, text, None if isolation is None else isolation.value)
+        level = None if isolation is None else isolation.value
+        table, instant = calls.ask(checkpoint, archive or [], text, level)
         calls.print_table(table, form.value)
         typer.echo(instant, err=True)
 

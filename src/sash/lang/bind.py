@@ -102,11 +102,13 @@ def bind_statement(statement: Statement, known: Known) -> Definition:
             return relation
         case nodes.CreateArchive():
             _claim_source(node.this, known, text)
+            _claim("query", node.this, known.queries, text)
             archive = bind_archive(node, known, text)
             known.archives[archive.name] = archive
             return archive
         case nodes.CreateQuery():
             _claim("query", node.this, known.queries, text)
+            _claim("archive", node.this, known.archives, text)
             query = bind_query_definition(node, known, text)
             known.queries[query.name] = query
             return query
@@ -131,10 +133,11 @@ def _explain(node: nodes.Explain, known: Known, statement: Statement) -> Explain
     form = node.args.get("format") or "text"
     target = node.this
     if isinstance(target, exp.Identifier):
-        query = known.queries.get(target.name)
+        archive = known.archives.get(target.name)
+        query = known.queries.get(target.name) if archive is None else archive.query
         if query is None:
             place = nodes.place_of(target, statement.program)
-            raise UnknownName("query", target.name, known.queries, place=place)
+            raise UnknownName("query", target.name, (*known.queries, *known.archives), place=place)
         return ExplainDefinition(
             query.plan, query.name, analyze, form, query.options, query.allow_unbounded, statement.source
         )

@@ -107,8 +107,8 @@ class RelationDefinition:
 class QueryDefinition:
     """CREATE QUERY name INTO sink AS plan; the sink is empty if there is none.
 
-    `select` is the plan as the periodic runtime takes it, None if that does not execute it (then
-    `sash.lang.periodic.not_yet` says why).
+    `archive` is there if it is the query of one. `select` is the plan as the periodic runtime takes it, None
+    if that does not execute it (then `sash.lang.periodic.not_yet` says why).
     """
 
     name: str
@@ -118,6 +118,7 @@ class QueryDefinition:
     allow_unbounded: bool = False
     text: str = field(default="", compare=False)
     place: Place | None = field(default=None, compare=False, repr=False)
+    archive: ArchiveDefinition | None = None
     select: BoundSelect | None = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -137,6 +138,13 @@ class ArchiveDefinition:
     plan: algebra.Output
     options: Options = ()
     text: str = field(default="", compare=False)
+
+    @property
+    def query(self) -> QueryDefinition:
+        """Its query, which runs like any other."""
+        return QueryDefinition(
+            self.name, f"archive:{self.sink}", self.plan, self.options, text=self.text, archive=self
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,37 @@ class ChangeLog(Answers):
         return changes
 
 
+class Lives(Answers):
+    """What an archive is given: changes with foreseen ends, when time has passed a multiple of `every`.
+
+    `life` is how long a row lives at most; None: nothing is foreseen, and every departure comes as a negative
+    tuple. `may_be_taken_back`: negative tuples come.
+    """
+
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        streams: Sequence[str],
+        step: int,
+        every: int,
+        life: int | None,
+        *,
+        may_be_taken_back: bool,
+    ) -> None:
+        super().__init__(fields, streams, step)
+        self._every = every
+        self.life = life
+        self.may_be_taken_back = may_be_taken_back
+
+    def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
+        ripe = self._ripe(inputs[0], moment)
+        if not len(ripe):
+            return ripe
+        reached = moment.through // self._every * self._every
+        self._waiting = ripe.filter((ripe.ts > reached) & (ripe.exp > ripe.ts))
+        return ripe.filter((ripe.ts <= reached) & (ripe.exp > reached))
+
+
 class Sequenced(Operator):
     """The stream that a sub-query gives: in the order of time and, within an instant, of its values.
 

@@ -26,7 +26,7 @@ from sash.lang.algebra import Equality, Field, Node, OutputKind, WindowKind, Win
 from sash.lang.types import Type
 from sash.lang.values import Named, Scalar
 from sash.operators.announce import Announcer
-from sash.operators.answers import ChangeLog, Limited, Once, Restored, Sequenced, Snapshots
+from sash.operators.answers import ChangeLog, Limited, Lives, Once, Restored, Sequenced, Snapshots
 from sash.operators.anti_join import AntiJoin
 from sash.operators.dataflow import Dataflow, Place, Vertex
 from sash.operators.delta_star import DeltaStar
@@ -58,6 +58,7 @@ from sash.operators.time_window import TimeWindow
 from sash.operators.union import MergeUnion
 from sash.plan.canonical import canonical
 from sash.plan.cost import Strategy, strategy_below
+from sash.plan.lifetimes import longest_life
 from sash.plan.patterns import Pattern, pattern_of
 from sash.plan.physical import Exec, JoinAlgorithm, JoinExec
 from sash.plan.run_plan import (
@@ -114,6 +115,7 @@ class _Builder:
         self.flow = Dataflow()
         self._scans = {canonical(scan.node): scan.name for scan in plan.scans}
         self._relations = {relation.name: relation for relation in plan.relations}
+        self._streams = {stream.name: stream for stream in plan.streams}
         self._named = plan.named
         self._known: dict[object, Edge] = {}
         # The vertices that were made for a node, by what is known of it.
@@ -124,7 +126,12 @@ class _Builder:
         level = _level(query.physical.logical, query.choices.strategy, query.unit)
         self._places = self.flow.places[query.name] = {}
         first = len(self.flow.vertices)
-        vertex = (self._once if is_once else self._answer)(query.physical, level).vertex
+        archive = query.definition.archive
+        if archive is not None:
+            edge = self._archived(query.physical, level, archive.every)
+        else:
+            edge = (self._once if is_once else self._answer)(query.physical, level)
+        vertex = edge.vertex
         self.flow.outputs[query.name] = vertex
         made = {number for place in self._places.values() for number in place.made}
         rest = (number for number in range(first, len(self.flow.vertices)) if number not in made)
@@ -182,6 +189,24 @@ class _Builder:
         below, order, limit = _limited(node.inputs[0])
         edge = self._announced(self._relation(below, level), level.strategy)
         return self._end(Once(edge.fields, level.streams, level.step, order, limit), edge)
+
+    def _archived(self, node: Exec, level: Level, every: int) -> Edge:
+        """What an archive is given: rows with their lives where all are foreseen, else each departure."""
+        below, order, limit = _limited(node.inputs[0])
+        edge = self._relation(below, level)
+        life = None
+        # A union may have rows that are announced beside others whose ends are foreseen.
+        has_union = any(isinstance(each, algebra.Union) for each in below.logical.walk())
+        may_be_mixed = edge.is_negative and has_union
+        if edge.is_foreseen and limit is None and not may_be_mixed:
+            life = longest_life(below.logical, self._streams, level.unit, level.step)
+        if life is None:
+            edge = self._announced(edge, level.strategy)
+        if limit is not None:
+            limited = Limited(edge.fields, level.streams, level.step, order, limit)
+            edge = self._explicit(limited, WHOLE, edge)
+        lives = Lives(edge.fields, level.streams, level.step, every, life, may_be_taken_back=edge.is_negative)
+        return self._end(lives, edge)
 
     def _answer(self, node: Exec, level: Level) -> Edge:
         output = node.logical

@@ -122,7 +122,7 @@ def select_of(query: QueryDefinition) -> BoundSelect:
 def is_periodic(query: QueryDefinition) -> bool:
     """Whether a synopsis answers the query. A forced strategy asks for the operators that have it."""
     forced = {name for name, _ in query.options} & {"strategy", "join"}
-    return query.select is not None and not forced
+    return query.select is not None and not forced and query.archive is None
 
 
 def plan_periodic(

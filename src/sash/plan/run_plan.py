@@ -120,12 +120,26 @@ class RunPlan(PeriodicPlan):
         return ()
 
 
-def asked_in(program: Program) -> tuple[QueryDefinition, ...]:
+def standing_in(program: Program) -> tuple[QueryDefinition, ...]:
+    """The standing queries of a program, and after them those of its archives."""
+    return (*program.queries, *(archive.query for archive in program.archives))
+
+
+def questions_in(program: Program) -> tuple[QueryDefinition, ...]:
     """The one-time queries of a program, which have numbers for names."""
     return tuple(
         QueryDefinition(f"answer {number}", "", query.plan, text=query.text, place=query.place)
         for number, query in enumerate(program.one_time, start=1)
     )
+
+
+def asked_in(program: Program) -> tuple[QueryDefinition, ...]:
+    """The one-time queries of a program that operators answer; those over archives read files."""
+    return tuple(query for query in questions_in(program) if not reads_archives(query.plan))
+
+
+def reads_archives(plan: Node) -> bool:
+    return any(isinstance(leaf, algebra.Archive) for leaf in plan.walk())
 
 
 def plan_run(
@@ -134,14 +148,15 @@ def plan_run(
     asked: Sequence[QueryDefinition] | None = None,
     hosts: Sequence[SynopsisSpec] = (),
 ) -> RunPlan:
-    """The plan of all standing queries of a program, and of those that are asked once (None: all of them).
+    """The plan of all standing queries of a program, those of its archives, and what is asked (None: all).
 
     Periodic queries read one of the `hosts`, synopses of plans that came before, if it covers them.
     """
     statistics = Statistics.from_definitions((*program.streams, *program.relations))
-    periodic = [query for query in program.queries if is_periodic(query)]
+    standing = standing_in(program)
+    periodic = [query for query in standing if is_periodic(query)]
     continuous = tuple(
-        _continuous(query, program, statistics) for query in program.queries if not is_periodic(query)
+        _continuous(query, program, statistics) for query in standing if not is_periodic(query)
     )
     asked = asked_in(program) if asked is None else asked
     one_time = tuple(_continuous(query, program, statistics) for query in asked)

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from sash.errors import UserError
 from sash.lang import Program
+from sash.lang.bound import QueryDefinition
 from sash.plan.explain.measured import Run
 from sash.plan.explain.text import asked_queries
+from sash.plan.run_plan import standing_in
 from sash.runtime.report import Monitor
 from sash.runtime.run import run_program
 
@@ -31,14 +33,14 @@ def analyze(
         for query, definition in zip(asked_queries(program), program.explains, strict=True)
         if definition.analyze or everything
     ]
-    queries = {query.name: query for query in (*(program.queries if everything else ()), *asked)}
+    queries = {query.name: query for query in (*(standing_in(program) if everything else ()), *asked)}
     if not queries:
         raise UserError(
             "there is no query to analyze", hint="add a CREATE QUERY or EXPLAIN ANALYZE", id="no-query"
         )
     watched = replace(
         program,
-        queries=tuple(replace(query, sink="noop:") for query in queries.values()),
+        queries=tuple(_unwritten(query) for query in queries.values()),
         statements=(),
         archives=(),
         indexes=(),
@@ -54,3 +56,11 @@ def analyze(
             stop=stop,
         )
     return Run(summary.seconds, summary.measured, summary.rates)
+
+
+def _unwritten(query: QueryDefinition) -> QueryDefinition:
+    """The query without its output; that of an archive runs as operators all the same."""
+    options = query.options
+    if query.archive is not None and "strategy" not in dict(options):
+        options = (*options, ("strategy", "upa"))
+    return replace(query, sink="noop:", archive=None, options=options)

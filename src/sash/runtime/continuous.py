@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from sash.archive import BORN, DIES
 from sash.lang.algebra import Node, OutputKind
 from sash.operators.answers import Once
 from sash.operators.build import build
@@ -27,11 +28,16 @@ from sash.runtime.report import DRIVER, Held
 NAME = "answers"
 WAITING = -1
 """What rows that wait for the clock are counted under, where operators have their numbers."""
+SIGN = "sash_sign"
+"""The column that says whether a row enters an archive (1) or is taken back (-1)."""
 _CHANGE_LOGS = (OutputKind.VIEW, OutputKind.WSTREAM)
 
 
 def continuous_schema(query: ContinuousQuery) -> pa.Schema:
-    """The columns of a query's answers."""
+    """The columns of a query's answers; for an archive those of its rows, their lives and signs."""
+    if query.definition.archive is not None:
+        columns = [(field.name, ARROW_TYPES[field.type]) for field in query.plan.fields]
+        return pa.schema([*columns, (BORN, pa.int64()), (DIES, pa.int64()), (SIGN, pa.int8())])
     fields = [("ts", pa.int64() if query.has_integer_time else pa.timestamp("us", tz="UTC"))]
     if query.plan.kind in _CHANGE_LOGS:
         fields.append(("op", pa.string()))
@@ -123,6 +129,9 @@ class ContinuousPlane:
     def _table(self, name: str, changes: Delta) -> pa.Table:
         """Changes as they are written."""
         query, schema = self._queries[name], self._schemas[name]
+        if query.definition.archive is not None:
+            lives = (pa.array(changes.ts), pa.array(changes.exp), pa.array(changes.signs()))
+            return pa.Table.from_arrays([*changes.columns, *lives], schema=schema)
         if query.has_integer_time:
             columns = [pa.array(changes.ts // query.unit)]
         else:

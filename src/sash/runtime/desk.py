@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from sash.lang import Program
@@ -31,10 +32,13 @@ class Desk:
         self._is_closed = False
         self._run: Served | None = None
 
-    def change(self, program: Program, then: Callable[[], None]) -> bool:
+    def change(
+        self, program: Program, then: Callable[[], None], waiting: AbstractContextManager[None]
+    ) -> bool:
         """Let the run go on with this program; raises why not. False if the run has ended meanwhile.
 
-        `then` is called when it has been done, before the next batch.
+        `then` is called when it has been done, before the next batch. `waiting` is entered for as long as
+        this thread waits.
         """
         done: Future[None] = Future()
         with self._lock:
@@ -42,7 +46,8 @@ class Desk:
                 return False
             self._asked.append((program, then, done))
         try:
-            done.result()
+            with waiting:
+                done.result()
         except CancelledError:
             return False
         return True

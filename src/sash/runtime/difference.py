@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sash.lang import Program
 from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinition
-from sash.plan.run_plan import RunPlan, asked_in
+from sash.plan.run_plan import RunPlan, asked_in, standing_in
 from sash.runtime.part import Part
 
 
@@ -25,7 +25,7 @@ class Difference:
 
 
 def difference(parts: Iterable[Part], program: Program) -> Difference:
-    wanted = {query.name: query for query in (*program.queries, *asked_in(program))}
+    wanted = {query.name: query for query in (*standing_in(program), *asked_in(program))}
     sources = _by_name(program)
     gone: dict[int, frozenset[str]] = {}
     staying: set[str] = set()
@@ -35,7 +35,7 @@ def difference(parts: Iterable[Part], program: Program) -> Difference:
         leaving = set()
         for query in part.definitions:
             names = part.plan.sources_of(query.name)
-            if wanted.get(query.name) == query and all(known[n] == sources.get(n) for n in names):
+            if is_same(wanted.get(query.name), query) and all(known[n] == sources.get(n) for n in names):
                 staying.add(query.name)
             else:
                 leaving.add(query.name)
@@ -46,6 +46,14 @@ def difference(parts: Iterable[Part], program: Program) -> Difference:
     return Difference(gone, new, tuple(changed), len(staying))
 
 
+def is_same(one: QueryDefinition | None, other: QueryDefinition) -> bool:
+    """Whether two definitions are one; an archive may go over to another technique."""
+    if one is not None and one.archive is not None and other.archive is not None:
+        archive = replace(one.archive, technique=other.archive.technique, grid=other.archive.grid)
+        one = replace(one, archive=archive)
+    return one == other
+
+
 def _by_name(defined: Program | RunPlan) -> dict[str, StreamDefinition | RelationDefinition]:
     streams = {stream.name: stream for stream in defined.streams}
     return {**streams, **{relation.name: relation for relation in defined.relations}}
@@ -54,5 +62,6 @@ def _by_name(defined: Program | RunPlan) -> dict[str, StreamDefinition | Relatio
 def only(program: Program, queries: Collection[str]) -> tuple[Program, tuple[QueryDefinition, ...]]:
     """The program with some of its queries, and those among them that are answered once."""
     standing = tuple(query for query in program.queries if query.name in queries)
+    archives = tuple(archive for archive in program.archives if archive.name in queries)
     asked = tuple(query for query in asked_in(program) if query.name in queries)
-    return replace(program, queries=standing, statements=()), asked
+    return replace(program, queries=standing, archives=archives, statements=()), asked

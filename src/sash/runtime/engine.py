@@ -29,7 +29,9 @@ from sash.lang.bound import QueryDefinition, StreamDefinition
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.periodic import SynopsisSpec
-from sash.plan.run_plan import RunPlan, feed_of, plan_run
+from sash.plan.run_plan import RunPlan, feed_of, plan_run, questions_in, reads_archives
+from sash.runtime.archived import once_archived
+from sash.runtime.archiving import ArchiveSink
 from sash.runtime.aside import Aside
 from sash.runtime.cell import StateFile
 from sash.runtime.checkpoint import CELLS, FEED, Checkpoint, Manifest, PartState
@@ -170,8 +172,12 @@ class Engine:
 
     def _open_sinks(self, plan: RunPlan) -> dict[str, Sink]:
         sinks: dict[str, Sink] = {}
+        archived = {query.name: query for query in plan.continuous if query.definition.archive is not None}
         for definition, schema in _answers(plan):
-            sink = open_sink(definition.sink, schema, self.options.base_dir)
+            if definition.name in archived:
+                sink: Sink = ArchiveSink(archived[definition.name], plan, self.options.base_dir)
+            else:
+                sink = open_sink(definition.sink, schema, self.options.base_dir)
             sink.check()
             sink.durable = self.options.checkpoint is not None
             sinks[definition.name] = sink
@@ -180,6 +186,12 @@ class Engine:
     def _check_places(self, queries: Iterable[QueryDefinition], sources: Mapping[str, Source]) -> None:
         """Refuse queries that write to the same place, or to where a stream is read."""
         taken: dict[str, str] = {}
+        queries = tuple(queries)
+        archives = {
+            query.name: (self.options.base_dir / Path(query.archive.sink).expanduser()).resolve()
+            for query in queries
+            if query.archive is not None
+        }
         for definition in queries:
             scheme, _, rest = (part.strip() for part in definition.sink.partition(":"))
             if scheme.lower() in ("console", "noop"):
@@ -189,6 +201,12 @@ class Engine:
                 raise SinkError(
                     f"queries {taken[place]} and {definition.name} write to the same place '{rest}'",
                     hint="give each query a file of its own",
+                )
+            folder = next((name for name in archives if Path(place).is_relative_to(archives[name])), None)
+            if folder not in (None, definition.name):
+                raise SinkError(
+                    f"query {definition.name} writes into the directory of the archive {folder}",
+                    hint="an archive has its directory for itself: name another place",
                 )
             for name, source in sources.items():
                 if source.reads(place):
@@ -312,6 +330,10 @@ class Engine:
         for sink in sinks.values():
             sink.open(None)
         self._sinks.update(sinks)
+        for archive in program.archives:
+            known = self._sinks[archive.name]
+            if isinstance(known, ArchiveSink) and known.definition != archive:
+                known.migrate(archive)
         self._sources = {**here, **opened}
         self.streams = {name: state for name, state in self.streams.items() if name in here}
         self._program = program
@@ -518,11 +540,15 @@ class Engine:
         watch.lap("write")
         self._commit(entry, harvest)
         watch.lap("commit")
-        report = self._report(entry, harvest.results, given, watch)
+        shown = {name: table for name, table in given.items() if name not in self._archives()}
+        report = self._report(entry, harvest.results, shown, watch)
         self.options.monitor.batch(report)
         if self._guard is not None and not entry.is_last:
             # After the commit: a run that must not go on has not lost the batch.
             self._guard.check(report)
+
+    def _archives(self) -> dict[str, ArchiveSink]:
+        return {name: sink for name, sink in self._sinks.items() if isinstance(sink, ArchiveSink)}
 
     def _run_exactly(self, entry: Entry, run: RunBatch) -> Harvest:
         """Run a batch, and once more what judged a late row wrongly."""
@@ -557,6 +583,8 @@ class Engine:
         return parts
 
     def _commit(self, entry: Entry, harvest: Harvest) -> None:
+        for sink in self._sinks.values():
+            sink.reach(self.plane.complete_through)
         sinks = {name: sink.commit() for name, sink in self._sinks.items()}
         aside = self._aside.commit()
         self._kept.extend(result.kept for result in harvest.results if result.kept is not None)
@@ -640,6 +668,7 @@ class Engine:
             {name: now - at / 1e6 for name, at in newest.items() if name in self._live and at is not None},
             self.plane.state,
             resident_bytes(),
+            {name: sink.report for name, sink in self._archives().items() if sink.report is not None},
             lambda: self._meters.measure(answered),
         )
 
@@ -656,10 +685,18 @@ class Engine:
             self._aside.directory,
             self.plane.measured(self._answered),
             self.plane.rates(),
-            self.plane.once(),
+            self._once(),
         )
         self.options.monitor.finished(summary)
         return summary
+
+    def _once(self) -> dict[str, pa.Table]:
+        """The answers of one-time queries, in the order of the program."""
+        answers = self.plane.once()
+        for query in questions_in(self._program):
+            if reads_archives(query.plan):
+                answers[query.name] = once_archived(query.plan, self._program, self.options.base_dir).table
+        return {query.name: answers[query.name] for query in questions_in(self._program)}
 
     def close(self) -> None:
         """Let go of everything, also after a failure, which is what the user should hear of."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -76,13 +77,15 @@ class Live:
         if threading.current_thread() is not self._thread:
             self.wait()
 
-    def change(self, program: Program, done: Callable[[], None]) -> bool:
+    def change(
+        self, program: Program, done: Callable[[], None], waiting: AbstractContextManager[None]
+    ) -> bool:
         """Go on with other queries from the next batch, before which `done` is called in the run's thread.
 
-        False if the run has ended meanwhile.
+        False if the run has ended meanwhile. `waiting` is entered while this thread waits for it.
         """
         refuse_what_cannot_run(program)
-        return self._desk.change(program, done)
+        return self._desk.change(program, done, waiting)
 
     def ask(self, program: Program, isolation: Isolation | None = None) -> OnceAnswer:
         """Answer the one-time query of a program over the windows as they are."""

@@ -5,30 +5,47 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sash.errors import SashError
-from sash.lang import Program
+from sash.lang import Program, intervals
 from sash.lang.algebra import Field
+from sash.lang.bound import ArchiveDefinition
 from sash.operators.build import build
 from sash.operators.cut import Cut, Sent, cut
 from sash.operators.division import Key, Mode
 from sash.plan.explain.text import asked_queries
 from sash.plan.periodic import is_periodic
-from sash.plan.run_plan import plan_run
+from sash.plan.run_plan import RunPlan, plan_run, standing_in
 from sash.plan.scalars import column_scalar, readable, substitute, tree_of
+from sash.runtime.archiving import layout_of, spec_of
 
 
 def passes(program: Program) -> dict[str, str]:
     """A line for each query of a program that runs as continuous operators."""
     lines = {}
-    for query in (*program.queries, *asked_queries(program)):
+    for query in (*standing_in(program), *asked_queries(program)):
         if is_periodic(query):
             continue
-        alone = replace(program, queries=(query,), statements=())
+        archives = () if query.archive is None else (query.archive,)
+        queries = () if archives else (query,)
+        alone = replace(program, queries=queries, archives=archives, statements=())
         try:
-            lines[query.name] = _line(cut(build(plan_run(alone))))
+            plan = plan_run(alone)
+            lines[query.name] = _line(cut(build(plan)))
+            if query.archive is not None:
+                lines[query.name] += f"; {_archive(query.archive, plan)}"
         except SashError:
             # What cannot be run is explained all the same.
             continue
     return lines
+
+
+def _archive(definition: ArchiveDefinition, plan: RunPlan) -> str:
+    spec = spec_of(plan.continuous[0], plan)
+    layout = layout_of(definition, spec)
+    kind = "guessed ends" if spec.is_estimated else "foreseen ends, rows may be taken back"
+    if not spec.is_strict:
+        kind = "foreseen ends"
+    every = intervals.write(spec.every)
+    return f"archive by {', '.join(spec.key)}: {layout.text}, every {every}, {kind}; {layout.touched}"
 
 
 def _line(divided: Cut) -> str:

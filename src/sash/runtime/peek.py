@@ -7,15 +7,17 @@ newer manifest is taken, which does not need it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from sash.errors import CheckpointError, UserError
-from sash.lang import Known, bind_program
+from sash.errors import CheckpointError, DuplicateName, UserError
+from sash.lang import Known, Program, bind_program
 from sash.lang.bound import StreamDefinition
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec
+from sash.plan.run_plan import reads_archives
+from sash.runtime.archived import known_archive, once_archived
 from sash.runtime.checkpoint import Checkpoint, Manifest
 from sash.runtime.ledger import Ledger
 from sash.runtime.look import OnceAnswer, look
@@ -29,6 +31,30 @@ T = TypeVar("T")
 _TRIES = 20
 
 
+def question_in(text: str, known: Known) -> Program:
+    """The program of one SELECT over what is known."""
+    # The last ';' may be left away; it stands on a line of its own in case of a comment before it.
+    ended = text if text.rstrip().endswith(";") else f"{text}\n;"
+    program = bind_program(ended, known)
+    if len(program.one_time) != 1 or len(program.statements) != 1:
+        raise UserError("a question is one SELECT", hint="ask for one thing at a time", id="not-a-question")
+    return program
+
+
+def ask_archives(directories: Sequence[Path], text: str) -> OnceAnswer:
+    """Answer a SELECT over archives, each called as CREATE ARCHIVE called it; no pipeline has to run."""
+    known = Known()
+    for directory in directories:
+        archive = known_archive(directory)
+        if archive.name in known.archives:
+            raise DuplicateName(
+                f"two archives are called '{archive.name}'", hint="ask about one of them at a time"
+            )
+        known.archives[archive.name] = archive
+    program = question_in(text, known)
+    return once_archived(program.one_time[0].plan, program, Path())
+
+
 @dataclass(frozen=True, slots=True)
 class Peek:
     """A checkpoint that is only read."""
@@ -40,13 +66,10 @@ class Peek:
 
         Relative paths of relations count from `base_dir`; left out, from where the pipeline's do.
         """
-        # The last ';' may be left away; it stands on a line of its own in case of a comment before it.
-        ended = text if text.rstrip().endswith(";") else f"{text}\n;"
-        program = bind_program(ended, self.known())
-        if len(program.one_time) != 1 or len(program.statements) != 1:
-            raise UserError(
-                "a question is one SELECT", hint="ask for one thing at a time", id="not-a-question"
-            )
+        program = question_in(text, self.known())
+        (question,) = program.one_time
+        if reads_archives(question.plan):
+            return once_archived(question.plan, program, base_dir or self._checkpoint.base_dir)
         asked = replace(program, queries=(), archives=(), indexes=())
         retains = {s.name: s.retain for s in asked.streams if s.retain is not None}
 
@@ -81,6 +104,7 @@ class Peek:
             known.streams.update({stream.name: stream for stream in program.streams})
             known.relations.update({relation.name: relation for relation in program.relations})
             known.queries.update({q.name: q for q in program.queries if q.name not in part.dropped})
+            known.archives.update({a.name: a for a in program.archives if a.name not in part.dropped})
         return known
 
     def _periodic(self, manifest: Manifest) -> PeriodicPlan:

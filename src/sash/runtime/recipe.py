@@ -14,7 +14,7 @@ from sash.errors import CheckpointError, SashError
 from sash.lang import Program, bind_program
 from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinition
 from sash.plan.periodic import PeriodicPlan, SynopsisSpec, is_periodic, plan_periodic
-from sash.plan.run_plan import RunPlan, asked_in, plan_run, synopsis_prefix
+from sash.plan.run_plan import RunPlan, asked_in, plan_run, standing_in, synopsis_prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Recipe:
 def _in_order(plan: RunPlan, program: Program) -> Iterable[QueryDefinition]:
     """The queries of a plan in the order of the program, which decides what plans share."""
     names = {query.name for query in plan.definitions}
-    return (query for query in program.queries if query.name in names)
+    return (query for query in standing_in(program) if query.name in names)
 
 
 def without(program: Program, queries: Collection[str]) -> Program:
@@ -104,6 +104,10 @@ def fingerprint(plan: RunPlan) -> str:
         for s in plan.synopses
     ]
     continuous = [(q.name, q.definition.sink, q.plan, q.choices) for q in (*plan.continuous, *plan.one_time)]
+    archives = [(q.name, q.definition.archive) for q in plan.continuous if q.definition.archive is not None]
     relations = [(r.name, r.schema, r.key, r.source, r.options) for r in plan.relations]
-    whole = (plan.number, streams, queries, synopses, continuous, relations)
+    whole: tuple[object, ...] = (plan.number, streams, queries, synopses, continuous, relations)
+    if archives:
+        # The technique may change between two runs.
+        whole = (*whole, [(name, archive.key, archive.every) for name, archive in archives])
     return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from sash.archive.report import UpdateReport
 from sash.lang.algebra import Node
 from sash.plan.explain.tree import Measured
 
@@ -100,8 +101,9 @@ class BatchReport:
 
     `newest` is the greatest timestamp of each stream, `behind` how many seconds those of live sources are
     behind the clock on the wall. `state` is what each partition holds, `memory` what the driver's process
-    takes. `measure` tells the operators apart: it may be called while the monitor is told of the batch, not
-    later, and costs something with hundreds of queries.
+    takes. `archives` has what was done to archives that were brought up to date. `measure` tells the
+    operators apart: it may be called while the monitor is told of the batch, not later, and costs something
+    with hundreds of queries.
     """
 
     number: int
@@ -117,6 +119,7 @@ class BatchReport:
     behind: Mapping[str, float] = field(default_factory=dict)
     state: Mapping[int, Held] = field(default_factory=dict)
     memory: int | None = None
+    archives: Mapping[str, UpdateReport] = field(default_factory=dict)
     measure: Callable[[], Measures] = field(default=Measures, compare=False, repr=False)
 
     @property

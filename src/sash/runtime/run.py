@@ -38,7 +38,7 @@ def run_program(
     (None: as this machine can bear, 0: no bound), `max_memory` those of this process.
     `record_history` is a file for the movements of windows and the questions that are asked meanwhile.
     """
-    if not program.queries and not program.one_time:
+    if not (program.queries or program.archives or program.one_time):
         raise UserError(
             "there is no query to run",
             hint="add a CREATE QUERY … INTO … AS SELECT …; or a SELECT",
@@ -76,14 +76,10 @@ def run_program(
 
 def refuse_what_cannot_run(program: Program) -> None:
     """Statements that are understood and that a run would otherwise pass over in silence."""
-    for construct, found in (
-        ("CREATE ARCHIVE", program.archives),
-        ("CREATE INDEX", program.indexes),
-    ):
-        if found:
-            raise NotYet(
-                f"{construct} cannot be run yet", hint="sash check and sash explain take the whole language"
-            )
+    if program.indexes:
+        raise NotYet(
+            "CREATE INDEX cannot be run yet", hint="sash check and sash explain take the whole language"
+        )
     for query in program.queries:
         if not query.sink:
             raise UserError(

@@ -28,7 +28,8 @@ from sash.lang.bound import (
     ShowDefinition,
 )
 from sash.lang.parse import iterate
-from sash.plan.run_plan import plan_run
+from sash.plan.run_plan import plan_run, reads_archives
+from sash.runtime.archived import once_archived
 from sash.runtime.live import Live
 from sash.runtime.report import Summary
 from sash.runtime.run import RUNTIMES
@@ -204,7 +205,7 @@ class Session:
             self._check_open()
             if self._is_running:
                 return
-            if not self._known.queries:
+            if not (self._known.queries or self._known.archives):
                 raise UserError(
                     "there is no query to run", hint="make one with session.query(…)", id="no-query"
                 )
@@ -365,8 +366,7 @@ class Session:
             for name, handle in handles.items():
                 delivery.watch(name, handle._enter_run())
 
-        with self._room.waiting():
-            has_changed = live.change(program_of(known), watch)
+        has_changed = live.change(program_of(known), watch, self._room.waiting())
         for name in gone:
             if name in self._handles:
                 self._handles.pop(name)._drop()
@@ -376,7 +376,7 @@ class Session:
     def _give(self, definition: Definition, known: Known) -> pa.Table | str:
         match definition:
             case ShowDefinition():
-                return shown(definition.kind, known)
+                return shown(definition.kind, known, self.base_dir)
             case OneTimeQuery():
                 return self._answer(definition, known)
             case ExplainDefinition():
@@ -384,6 +384,8 @@ class Session:
         raise AssertionError(definition)
 
     def _answer(self, definition: OneTimeQuery, known: Known, isolation: Isolation | None = None) -> pa.Table:
+        if reads_archives(definition.plan):
+            return dated(once_archived(definition.plan, program_of(known), self.base_dir))
         if self._live is not None and self._is_running:
             program = program_of(known, statements=(definition,), queries=())
             return dated(self._live.ask(program, isolation))
@@ -414,6 +416,7 @@ def _concerns_run(before: Known, after: Known) -> bool:
     """Whether the pipeline has to know: other queries, or streams and relations that are gone."""
     return (
         before.queries != after.queries
+        or before.archives != after.archives
         or any(after.streams.get(name) != stream for name, stream in before.streams.items())
         or any(after.relations.get(name) != relation for name, relation in before.relations.items())
     )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
 from sash.errors import InternalError
 from sash.lang.context import Known
+from sash.runtime.archived import described
 
 
-def shown(kind: str, known: Known) -> pa.Table:
+def shown(kind: str, known: Known, base_dir: Path) -> pa.Table:
     """All that there are of a kind: a row each, with its name first."""
     match kind:
         case "stream":
@@ -20,7 +22,7 @@ def shown(kind: str, known: Known) -> pa.Table:
         case "query":
             return _table(("name", "sink"), [(q.name, q.sink or None) for q in known.queries.values()])
         case "archive":
-            return _table(("name", "sink"), [(a.name, a.sink) for a in known.archives.values()])
+            return described([*known.archives.values()], base_dir)
         case "index":
             rows = [(i.name, i.stream, i.column) for i in known.indexes.values()]
             return _table(("name", "stream", "column"), rows)

@@ -36,6 +36,7 @@ def make_program(*queries: QueryDefinition, streams: tuple[StreamDefinition, ...
         relations=(),
         queries=queries or (make_query(),),
         shows=(),
+        archives=(),
         one_time=(),
     )
 

@@ -93,3 +93,39 @@ def test_what_cannot_be_answered_is_the_users_error(runner, state, text, code):
     done = runner.invoke(app, ["query", "--checkpoint", str(state), text])
     assert done.exit_code == 2
     assert f"error[{code}]" in done.stderr
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    (tmp_path / "s.csv").write_text("t,k\n" + "".join(f"{t},{'ab'[t % 2]}\n" for t in range(30)))
+    program = (
+        "CREATE STREAM s (t BIGINT, k STRING) TIMESTAMP BY t FROM 'csv:s.csv';\n"
+        "CREATE ARCHIVE kept KEY (k) USING REBUILD 2x2 EVERY 5 SEC INTO 'store' AS\n"
+        "  SELECT k, t FROM s [RANGE 10 SEC];\n"
+    )
+    run_program(bind_program(program), base_dir=tmp_path, runtime="inline")
+    return tmp_path / "store"
+
+
+def test_an_archive_is_asked_without_a_pipeline(runner, archive):
+    count = "SELECT COUNT(*) AS n FROM kept WHERE k = 'a'"
+    done = runner.invoke(app, ["query", "--archive", str(archive), "--format", "csv", count])
+    assert done.stdout.split() == ['"n"', "5"]
+    assert done.stderr == "at 1970-01-01 00:00:25 UTC (ws)\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "code"),
+    [
+        ([], "SELECT k FROM kept", "not-a-question"),
+        (["--archive", "store"], "SELECT k FROM other", "unknown-name"),
+        (["--archive", "store", "--archive", "store"], "SELECT k FROM kept", "duplicate-name"),
+        (["--archive", "nowhere"], "SELECT k FROM kept", "archive-missing"),
+        (["--archive", "store"], "SELECT k FROM kept [RANGE 20 SEC]", "archive-window"),
+    ],
+)
+def test_questions_to_archives_that_cannot_be_answered(runner, archive, monkeypatch, options, text, code):
+    monkeypatch.chdir(archive.parent)
+    done = runner.invoke(app, ["query", *options, text])
+    assert done.exit_code == 2
+    assert f"error[{code}]" in done.stderr

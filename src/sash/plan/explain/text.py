@@ -17,6 +17,7 @@ from sash.plan.explain.shared import sharing, with_sharing
 from sash.plan.explain.tree import Explained, Step
 from sash.plan.measures import Kept, algebra_of
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec, is_periodic, plan_periodic
+from sash.plan.run_plan import standing_in
 from sash.plan.synopsis_choice import Method, choose_synopsis, workload_of
 
 FORMS = ("text", "json", "svg")
@@ -40,7 +41,7 @@ def explain_program(
     found = explanations(program, run)
     if notes:
         found = [replace(e, notes=(notes[e.name], *e.notes)) if e.name in notes else e for e in found]
-    forms = ["text"] * len(program.queries) + [definition.format for definition in program.explains]
+    forms = ["text"] * len(standing_in(program)) + [definition.format for definition in program.explains]
     if query is not None:
         names = [explained.name for explained in found]
         if query not in names:
@@ -66,15 +67,23 @@ def explain_program(
 
 def asked_queries(program: Program) -> tuple[QueryDefinition, ...]:
     """The queries that EXPLAIN statements ask about, each under the name by which it is shown."""
+    archives = {archive.name: archive for archive in program.archives}
     return tuple(
-        QueryDefinition(definition.query or f"explain {number}", "", definition.plan, definition.options)
+        QueryDefinition(
+            definition.query or f"explain {number}",
+            "",
+            definition.plan,
+            definition.options,
+            archive=archives.get(definition.query or ""),
+        )
         for number, definition in enumerate(program.explains, start=1)
     )
 
 
 def explanations(program: Program, run: Run | None = None) -> list[Explained]:
     """The explanation of each query and EXPLAIN statement, in order."""
-    queries = (*program.queries, *asked_queries(program))
+    standing = standing_in(program)
+    queries = (*standing, *asked_queries(program))
     periodic = plan_periodic(program.streams, [query for query in queries if is_periodic(query)])
     statistics = Statistics.from_definitions((*program.streams, *program.relations))
     planned = []
@@ -84,7 +93,7 @@ def explanations(program: Program, run: Run | None = None) -> list[Explained]:
         except SashError as error:
             error.place = error.place or query.place
             raise
-        planned.append(replace(found, runs=number < len(program.queries)))
+        planned.append(replace(found, runs=number < len(standing)))
     # Periodic queries share synopses, which their notes name; the others share operators.
     continuous = (found for found, query in zip(planned, queries, strict=True) if not is_periodic(query))
     shared = iter(with_sharing(continuous))

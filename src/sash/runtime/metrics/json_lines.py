@@ -74,6 +74,10 @@ def record(report: BatchReport, now: float) -> dict[str, Any]:
             }
             for name, answered in report.answered.items()
         },
+        "archives": {
+            name: {key: value for key, value in asdict(update).items() if key != "batch"}
+            for name, update in report.archives.items()
+        },
         "operators": [_operator(tally) for tally in measures.operators],
         "state": {
             **_state(report.held),

@@ -47,6 +47,9 @@ class Sink(ABC):
     def write(self, table: pa.Table) -> None:
         """Append rows; they need not be durable, or even visible, before the next commit."""
 
+    def reach(self, through: int | None) -> None:  # noqa: B027
+        """All answers up to `through` are written; told before each commit."""
+
     @abstractmethod
     def commit(self) -> Committed:
         """Make all rows durable; gives what `open` needs to go on from here."""

@@ -1,0 +1,85 @@
+"""How long a row of a result lives at most, where its end is foreseen when it enters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sash.lang import algebra
+from sash.lang.algebra import Node, WindowKind, WindowSpec
+from sash.lang.bound import StreamDefinition
+
+Streams = Mapping[str, StreamDefinition]
+
+
+def longest_life(node: Node, streams: Streams, unit: int, step: int) -> int | None:
+    """In microseconds, of a query that is looked at every `step`; None if there is no bound."""
+    match node:
+        case algebra.Window():
+            bounds = (_length(node.spec, unit), _lifetime(node.input, streams))
+            found = min((bound for bound in bounds if bound is not None), default=None)
+            return None if found is None else -(-found // step) * step
+        case algebra.Select() | algebra.Project() | algebra.Distinct() | algebra.RelationJoin():
+            return longest_life(node.children[0], streams, unit, step)
+        case algebra.SemiJoin() if node.is_anti:
+            return longest_life(node.left, streams, unit, step)
+        case algebra.Limit() if node.count is None:
+            return longest_life(node.input, streams, unit, step)
+    lives = [longest_life(child, streams, unit, step) for child in node.children]
+    match node:
+        case algebra.Join() | algebra.SemiJoin():
+            # A combination lives as long as all of its parts do.
+            return min((life for life in lives if life is not None), default=None)
+        case algebra.Union():
+            known = [life for life in lives if life is not None]
+            return max(known) if known and len(known) == len(lives) else None
+    return None
+
+
+def sub_window_grain(node: Node, streams: Streams, step: int) -> int | None:
+    """By multiples of what the windows of a query may be shortened by looking at ends alone; None: not.
+
+    That takes one length of all windows, and rows whose ends are those of their windows: where one row stands
+    for several, only the end of one of them is known (000, section 3.4).
+    """
+    lengths = set()
+    for each in node.walk():
+        match each:
+            case algebra.Window():
+                spec = each.spec
+                if spec.kind is not WindowKind.RANGE or spec.offset or _lifetime(each.input, streams):
+                    return None
+                if not isinstance(_bare(each.input), algebra.Stream):
+                    return None
+                lengths.add(spec.range)
+            case algebra.Select() | algebra.Project() | algebra.Join() | algebra.Union():
+                pass
+            case algebra.Stream() | algebra.Output():
+                pass
+            case algebra.RelationJoin() if not each.relation.is_revised:
+                pass
+            case algebra.Relation() if not each.is_revised:
+                pass
+            case _:
+                return None
+    length = lengths.pop() if len(lengths) == 1 else None
+    return step if length is not None and length % step == 0 else None
+
+
+def _length(spec: WindowSpec, unit: int) -> int | None:
+    if spec.kind is WindowKind.NOW:
+        return unit
+    return None if spec.range is None else spec.range - spec.offset
+
+
+def _lifetime(node: Node, streams: Streams) -> int | None:
+    """The MAX LIFETIME of the stream below a window, if it has one."""
+    node = _bare(node)
+    if not isinstance(node, algebra.Stream) or not node.has_lifetime:
+        return None
+    return streams[node.name].max_lifetime
+
+
+def _bare(node: Node) -> Node:
+    while isinstance(node, algebra.Select | algebra.Project):
+        node = node.input
+    return node

@@ -1,0 +1,235 @@
+"""One-time queries over archives: the files are read as the key allows, the rest is like any one-time query.
+
+What WHERE says of the key of an archive becomes a probe or a range; without such a condition the archive is
+scanned. The rows take the place of a relation that does not change. No pipeline has to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+from sqlglot import exp
+
+from sash.archive import Among, Between, open_snapshot
+from sash.archive.conditions import Value
+from sash.archive.versions import Versions
+from sash.errors import NotYet
+from sash.lang import Program, algebra
+from sash.lang.algebra import Node, OutputKind
+from sash.lang.bound import ArchiveDefinition, OneTimeQuery, RelationDefinition, Scalar
+from sash.lang.types import Column, Schema
+from sash.operators.delta import ARROW_TYPES, one_array
+from sash.plan.constants import is_plain
+from sash.plan.rules import apply_rules
+from sash.plan.run_plan import feed_of, plan_run
+from sash.plan.scalars import conjuncts, tree_of
+from sash.runtime.continuous import ContinuousPlane, relation_delta
+from sash.runtime.look import OnceAnswer
+from sash.runtime.sources import read_whole
+from sash.transactions.events import Isolation
+
+Condition = Among | Between
+
+
+def known_archive(directory: Path) -> ArchiveDefinition:
+    """The archive in a directory, as far as a question must know it."""
+    with open_snapshot(directory) as snapshot:
+        spec = snapshot.spec
+        technique, _, _ = snapshot.describe().techniques[-1].partition(" ")
+    fields = tuple(algebra.Field(column.name, column.type) for column in spec.columns)
+    leaf = algebra.Relation(spec.name, spec.name, fields, (), False, True)
+    return ArchiveDefinition(
+        spec.name or directory.resolve().name,
+        spec.key,
+        technique,
+        None,
+        spec.every,
+        str(directory.absolute()),
+        algebra.Output(leaf, OutputKind.VIEW),
+    )
+
+
+_DESCRIBED = pa.schema(
+    [
+        ("name", pa.string()),
+        ("sink", pa.string()),
+        ("technique", pa.string()),
+        ("version", pa.int64()),
+        ("through", pa.timestamp("us", "UTC")),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("sub_indices", pa.int64()),
+        ("balance", pa.float64()),
+        ("taken_back", pa.int64()),
+    ]
+)
+
+
+def described(archives: Sequence[ArchiveDefinition], base_dir: Path) -> pa.Table:
+    """What SHOW ARCHIVES lists; of an archive that nobody has written yet only its name and place."""
+    rows = []
+    for archive in archives:
+        row: dict[str, object] = {"name": archive.name, "sink": archive.sink}
+        directory = base_dir / Path(archive.sink).expanduser()
+        if Versions(directory).numbers():
+            with open_snapshot(directory) as snapshot:
+                found = snapshot.describe()
+            row |= {name: getattr(found, name) for name in _DESCRIBED.names if hasattr(found, name)}
+            row["technique"] = " to ".join(found.techniques)
+        rows.append(row)
+    return pa.Table.from_pylist(rows, _DESCRIBED)
+
+
+def once_archived(plan: algebra.Output, program: Program, base_dir: Path) -> OnceAnswer:
+    """Answer a one-time query over archives of the program; the instant is that of the oldest of them."""
+    if any(isinstance(leaf, algebra.Stream) for leaf in plan.walk()):
+        raise NotYet(
+            "a question that reads an archive and a stream cannot be answered yet",
+            hint="ask the archive for its rows, and the stream for its own",
+        )
+    reader = _Reader({archive.name: archive for archive in program.archives}, base_dir)
+    asked = reader.without_archives(apply_rules(plan).plan)
+    assert isinstance(asked, algebra.Output)
+    relations = (*program.relations, *reader.relations)
+    alone = Program((OneTimeQuery(asked),), (), relations, (), (), ())
+    run = plan_run(alone)
+    given = dict(reader.rows)
+    for relation in run.relations:
+        if not relation.is_static:
+            raise NotYet(
+                f"a question that reads an archive and the changes of relation '{relation.name}' "
+                "cannot be answered yet",
+                hint="a relation without TIMESTAMP BY is read once, and can be joined with an archive",
+            )
+        if relation.name not in given:
+            given[relation.name] = tuple(read_whole(feed_of(relation), base_dir))
+    plane = ContinuousPlane(run)
+    rows = [(f"relation {name}", 0, relation_delta(columns)) for name, columns in given.items()]
+    plane.begin_with(-1, rows)
+    for _ in plane.answer(0, (), {}, 0):
+        pass
+    (answer,) = plane.once().values()
+    return OnceAnswer(answer, min(reader.instants, default=None), -1, Isolation.WS)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Puts relations in the places of archives, each with the rows that are needed there."""
+
+    archives: Mapping[str, ArchiveDefinition]
+    base_dir: Path
+    relations: list[RelationDefinition] = field(default_factory=list)
+    rows: dict[str, tuple[pa.Array, ...]] = field(default_factory=dict)
+    instants: list[int] = field(default_factory=list)
+
+    def without_archives(self, node: Node, where: tuple[Scalar, ...] = ()) -> Node:
+        """The same plan over relations; `where` holds for all rows that are needed of it."""
+        if isinstance(node, algebra.Archive):
+            return self._read(node, where)
+        if not node.children:
+            return node
+        if isinstance(node, algebra.Select):
+            where = (*where, *conjuncts(node.predicate))
+        else:
+            where = ()
+        return node.with_children(tuple(self.without_archives(child, where) for child in node.children))
+
+    def _read(self, leaf: algebra.Archive, where: tuple[Scalar, ...]) -> algebra.Relation:
+        directory = self.base_dir / Path(self.archives[leaf.name].sink).expanduser()
+        names = [each.name.removeprefix(f"{leaf.qualifier}.") for each in leaf.fields]
+        with open_snapshot(directory) as snapshot:
+            conditions = [
+                condition
+                for predicate in where
+                for condition in _conditions(predicate, leaf.qualifier)
+                if condition.column in snapshot.spec.key
+            ]
+            table = snapshot.read(conditions, columns=names, within=leaf.range)
+            if snapshot.through is not None:
+                self.instants.append(snapshot.through)
+        name = f"{leaf.name} {len(self.relations)}"
+        schema = Schema(tuple(Column(n, f.type) for n, f in zip(names, leaf.fields, strict=True)))
+        self.relations.append(
+            RelationDefinition(name, schema, (), False, None, 1, None, f"archive:{directory}", ())
+        )
+        self.rows[name] = tuple(
+            one_array(column.cast(ARROW_TYPES[each.type]))
+            for column, each in zip(table.columns, leaf.fields, strict=True)
+        )
+        return algebra.Relation(name, leaf.qualifier, leaf.columns, (), False, True)
+
+
+# ------------------------------------------------------------------------ what WHERE says of a key
+
+_MIRRORED: dict[type[exp.Binary], type[exp.Binary]] = {
+    exp.EQ: exp.EQ,
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+}
+
+
+def _conditions(predicate: Scalar, qualifier: str) -> Iterator[Condition]:
+    """Conditions on single columns that hold wherever the predicate does."""
+    tree = tree_of(predicate.sql).unnest()
+    match tree:
+        case exp.In() if tree.args.get("query") is None:
+            name = _column(tree.this, qualifier)
+            values = [_constant(each) for each in tree.expressions]
+            if name is not None and values and all(value is not None for value in values):
+                yield Among(name, tuple(value for value in values if value is not None))
+        case exp.Between():
+            name = _column(tree.this, qualifier)
+            low, high = _constant(tree.args["low"]), _constant(tree.args["high"])
+            if name is not None and low is not None and high is not None:
+                yield Between(name, low, high)
+        case exp.EQ() | exp.GT() | exp.GTE() | exp.LT() | exp.LTE():
+            kind: type[exp.Binary] = type(tree)
+            name, value = _column(tree.this, qualifier), _constant(tree.expression)
+            if name is None:
+                kind = _MIRRORED[kind]
+                name, value = _column(tree.expression, qualifier), _constant(tree.this)
+            if name is not None and value is not None:
+                yield _compared(name, kind, value)
+
+
+def _compared(name: str, kind: type[exp.Binary], value: Value) -> Condition:
+    if kind is exp.EQ:
+        return Among(name, (value,))
+    is_open = kind in (exp.GT, exp.LT)
+    if kind in (exp.GT, exp.GTE):
+        return Between(name, low=value, is_low_open=is_open)
+    return Between(name, high=value, is_high_open=is_open)
+
+
+def _column(tree: exp.Expr, qualifier: str) -> str | None:
+    tree = tree.unnest()
+    if isinstance(tree, exp.Column) and tree.name.startswith(f"{qualifier}."):
+        return tree.name[len(qualifier) + 1 :]
+    return None
+
+
+def _constant(tree: exp.Expr) -> Value | None:
+    """The value of a constant; None where it is not one, or NULL."""
+    tree = tree.unnest()
+    if not is_plain(tree):
+        return None
+    match tree:
+        case exp.Neg():
+            return -float(tree.this.this)
+        case exp.Boolean():
+            return bool(tree.this)
+        case exp.Literal():
+            return str(tree.this) if tree.is_string else float(tree.this)
+        case exp.Cast(this=exp.Literal(is_string=True)):
+            return datetime.fromisoformat(tree.this.this)
+        case exp.Cast(this=exp.Neg()):
+            return -int(tree.this.this.this)
+        case exp.Cast(this=exp.Literal()):
+            return int(tree.this.this)
+    return None
