@@ -337,10 +337,9 @@ class Engine:
         self._sources = {**here, **opened}
         self.streams = {name: state for name, state in self.streams.items() if name in here}
         self._program = program
-        # New queries first: a synopsis that they read must not go with the last one that did.
+        self._set(narrow(list(self.plane.parts.values()), change.gone, plan.queries))
         if change.new:
             self._add(plan, relations)
-        self._set(narrow(list(self.plane.parts.values()), change.gone))
 
     def _stays(self, source: Source, program: Program) -> bool:
         """Whether a stream stays in the run; those that are feeds of relations go with their part."""

@@ -8,11 +8,12 @@ streams; `since` is how far answers had come.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from sash.lang.bound import QueryDefinition
+from sash.plan.periodic import PeriodicQuery
 from sash.plan.run_plan import RunPlan
 from sash.runtime.continuous import ContinuousPlane
 
@@ -84,11 +85,17 @@ class Part:
         self.continuous.close()
 
 
-def narrow(parts: Collection[Part], gone: Mapping[int, Collection[str]]) -> list[Part]:
-    """Drop queries by part; gives the parts that are still needed, and closes the others."""
+def narrow(
+    parts: Collection[Part], gone: Mapping[int, Collection[str]], coming: Iterable[PeriodicQuery] = ()
+) -> list[Part]:
+    """Drop queries by part; gives the parts that are still needed, and closes the others.
+
+    Synopses that queries which are `coming` will read stay, too.
+    """
     for part in parts:
         part.drop(gone.get(part.number, ()))
-    read = {query.synopsis for part in parts for query in part.plan.queries}
+    staying = (query for part in parts for query in part.plan.queries)
+    read = {query.synopsis for query in (*staying, *coming)}
     for part in parts:
         part.keep(read)
         if not part.is_needed:

@@ -209,3 +209,23 @@ def test_state_that_only_a_dropped_query_needs_is_let_go_of(folder):
         assert len(engine.plan.scans) == 1
         inline.close()
         engine.close()
+
+
+def test_a_periodic_query_that_is_made_anew_under_its_name_answers_what_it_asks_now(folder):
+    """Both read one synopsis, which must neither go with the old query nor answer for it."""
+    silent = SUM.replace("GROUP BY k", "GROUP BY k HAVING SUM(n) < 0")
+    run_program(
+        bind_program(STREAM + silent),
+        base_dir=folder,
+        runtime="inline",
+        batch_rows=4,
+        desk=Later(5, STREAM + SUM),
+    )
+    found = (folder / "m.jsonl").read_text()
+    assert instants(folder / "m.jsonl")[0] == 20, "the first boundary after the change"
+    run_program(bind_program(STREAM + SUM), base_dir=folder, runtime="inline", batch_rows=4)
+    whole = (folder / "m.jsonl").read_text().splitlines()
+    # From the second boundary on the changes are those of a query that was there all the time.
+    assert [line for line in found.splitlines() if json.loads(line)["ts"] > 20] == [
+        line for line in whole if json.loads(line)["ts"] > 20
+    ]
