@@ -322,13 +322,19 @@ class Engine:
         staying = [query for query in self.plan.definitions if query.name not in gone]
         self._check_places((*staying, *plan.definitions), {**here, **opened})
         relations = self._read_relations(plan)
-        # Nothing of this can be refused any more.
+        with ExitStack() as undo:
+            for name, sink in sinks.items():
+                if name not in gone:
+                    undo.callback(sink.close)
+                    sink.open(None)
+            undo.pop_all()
+        # Nothing of this can be refused any more, but for the output of a query that is made anew.
         for name in gone:
             if name in self._sinks:
                 self._sinks.pop(name).close()
                 del self._answered[name]
-        for sink in sinks.values():
-            sink.open(None)
+            if name in sinks:
+                sinks[name].open(None)
         self._sinks.update(sinks)
         for archive in program.archives:
             known = self._sinks[archive.name]

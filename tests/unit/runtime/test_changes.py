@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from sash.errors import CheckpointError
+from sash.errors import CheckpointError, SinkError
 from sash.lang import bind_program
 from sash.runtime.desk import Desk, Served
 from sash.runtime.engine import Engine, Options
 from sash.runtime.inline.pipeline import Inline
 from sash.runtime.run import run_program
+from sash.runtime.sinks.jsonl import JsonLinesSink
 from sash.testing.runs import StopAfter
 
 STREAM = "CREATE STREAM s (t BIGINT, k STRING, n BIGINT) TIMESTAMP BY t FROM 'csv:s.csv';\n"
@@ -229,3 +230,27 @@ def test_a_periodic_query_that_is_made_anew_under_its_name_answers_what_it_asks_
     assert [line for line in found.splitlines() if json.loads(line)["ts"] > 20] == [
         line for line in whole if json.loads(line)["ts"] > 20
     ]
+
+
+def test_an_output_that_cannot_be_opened_leaves_the_run_as_it_was(folder, monkeypatch):
+    """The disk refuses when the file of the new query is made, after everything has been checked."""
+
+    def refuse(self: JsonLinesSink, committed: object) -> None:
+        raise SinkError("full")
+
+    engine = Engine(bind_program(STREAM + JOIN), Options(base_dir=folder, batch_rows=4), "inline", 1)
+    engine.load()
+    engine.open_outputs()
+    inline = Inline(engine)
+    with monkeypatch.context() as patched:
+        patched.setattr(JsonLinesSink, "open", refuse)
+        with pytest.raises(SinkError, match="full"):
+            engine.change(bind_program(STREAM + NEW))
+    while not engine.is_finished:
+        entry = engine.next_entry()
+        assert entry is not None
+        engine.take(entry, inline.batch)
+    engine.finish(interrupted=False)
+    changed = (folder / "j.jsonl").read_text()
+    run(folder, STREAM, JOIN)
+    assert (folder / "j.jsonl").read_text() == changed
