@@ -269,7 +269,7 @@ class Engine:
         for part in parts:
             if not part.continuous.is_idle:
                 part.continuous.load(manifest.batch, manifest.cells)
-        self.plane.restore(self.streams, self.firsts, manifest.complete_through)
+        self.plane.restore(self.streams, self.firsts, manifest.complete_through, manifest.held_from)
         ended = {name for name, state in self.streams.items() if state.ended}
         self._feeder.resume(manifest.batch + 1, manifest.positions, ended, manifest.is_last)
         self._answered.update({query.name: manifest.answered[query.name] for query in self.plan.definitions})
@@ -279,7 +279,7 @@ class Engine:
         self._publish()
         if change.new:
             program, asked = only(self._program, change.new)
-            plan = plan_run(program, self._made, asked, self.plan.synopses)
+            plan = plan_run(program, self._made, asked, self.plane.hosts())
             self._add(plan, self._read_relations(plan))
         self._is_last_taken = self._feeder.is_finished
 
@@ -314,7 +314,7 @@ class Engine:
         self.settle()
         change = difference(self.plane.parts.values(), program)
         added, asked = only(program, change.new)
-        plan = plan_run(added, self._made, asked, self.plan.synopses)
+        plan = plan_run(added, self._made, asked, self.plane.hosts())
         here = {name: source for name, source in self._sources.items() if self._stays(source, program)}
         opened = {s.name: self._open_source(s) for s in plan.streams if s.name not in here}
         sinks = self._open_sinks(plan)
@@ -343,7 +343,7 @@ class Engine:
         self._sources = {**here, **opened}
         self.streams = {name: state for name, state in self.streams.items() if name in here}
         self._program = program
-        self._set(narrow(list(self.plane.parts.values()), change.gone, plan.queries))
+        self._set(narrow(list(self.plane.parts.values()), change.gone, plan))
         if change.new:
             self._add(plan, relations)
 
@@ -614,6 +614,7 @@ class Engine:
                     tuple(PartState(p.number, p.first, tuple(sorted(p.dropped)), p.since) for p in parts),
                     self._made,
                     tuple(self._kept),
+                    self.plane.held_from(),
                 )
             )
         self.committed = entry.number

@@ -15,7 +15,7 @@ extremum leaves. Space: one row per live (pane, group) and one per (window lengt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -74,6 +74,11 @@ class Sliding:
             self.floats = np.concatenate([self.floats, floats])
             self._newest = np.concatenate([self._newest, np.zeros_like(ints)])
             self._stale = np.zeros(len(self.ints), dtype=np.bool_)
+
+    @property
+    def positions(self) -> list[tuple[int, int]]:
+        """What it holds of the log of each synopsis that it is over."""
+        return [(self.left, self.right)]
 
     @property
     def nbytes(self) -> int:
@@ -152,6 +157,10 @@ class Looked:
         """Nothing is kept between answers."""
 
     @property
+    def positions(self) -> list[tuple[int, int]]:
+        return [(self.left, self.right)]
+
+    @property
     def nbytes(self) -> int:
         return self.ints.nbytes + self.floats.nbytes
 
@@ -199,6 +208,22 @@ class BasicIntervalSynopsis:
             self.windows[range_].reserve(len(self.log.heads))
         return self.windows[range_]
 
+    @property
+    def bases(self) -> list[BasicIntervalSynopsis]:
+        """The synopses that have its rows: itself."""
+        return [self]
+
+    def moved(self, before: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]]) -> Int64Array:
+        """The groups in panes that entered or left between two states of a window."""
+        marks = np.zeros(self.groups.size, dtype=np.bool_)
+        for start, stop in zip(before[0], now[0], strict=True):
+            marks[self.log.slots_between(start, stop)] = True
+        return np.flatnonzero(marks)
+
+    def forget_windows(self, ranges: set[int]) -> None:
+        """Windows of other lengths are not asked for any more."""
+        self.windows = {range_: window for range_, window in self.windows.items() if range_ in ranges}
+
     def answer_from(self, store: PaneStore | None) -> None:
         """Look windows up in `store`, which is empty and has the synopsis's measures; None: let them slide.
 
@@ -215,6 +240,11 @@ class BasicIntervalSynopsis:
         log = self.log
         size = log.end - log.base
         return PaneRows(log.slots[:size], log.panes[:size], log.ints[:size], log.floats[:size])
+
+    def between(self, left: int, right: int) -> Totals:
+        """The measures of all groups over the window between two edges."""
+        number_at = self.spec.panes.number_at
+        return self.lookup(number_at(left), number_at(right))
 
     def lookup(self, left: int, right: int) -> Totals:
         """The measures of the panes in (left, right] for all groups, merged row by row from the log."""

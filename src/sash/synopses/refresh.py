@@ -26,6 +26,7 @@ from sash.plan.periodic import PeriodicQuery
 from sash.state import kernels
 from sash.state.groups import GroupTable, canonical, plain
 from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.combined import Combined
 from sash.synopses.finalize import Values, finalize
 from sash.synopses.pane_store import Totals
 from sash.synopses.value_states import ValueStates
@@ -39,10 +40,35 @@ FLUSH_ROWS = 1 << 20
 MOST_EMPTY_ANSWERS = 1_000_000
 
 
+Synopsis = BasicIntervalSynopsis | Combined
+
+
+class _Span:
+    """The rows of a synopsis's log that the window held at the last boundary."""
+
+    def __init__(self, synopsis: BasicIntervalSynopsis) -> None:
+        self.synopsis = synopsis
+        self.left = self.right = synopsis.log.base
+
+    @property
+    def is_empty(self) -> bool:
+        return self.left == self.right
+
+    def entering(self) -> int | None:
+        """When the next pane that is known enters."""
+        log = self.synopsis.log
+        pane = log.pane_at(self.right) if self.right < log.end else self.synopsis.next_sealed()
+        return None if pane is None else self.synopsis.spec.panes.right_edge(pane)
+
+    def oldest(self) -> int:
+        """When the oldest pane that it holds has ended."""
+        return self.synopsis.spec.panes.right_edge(self.synopsis.log.pane_at(self.left))
+
+
 class Refresher:
     def __init__(
         self,
-        synopsis: BasicIntervalSynopsis,
+        synopsis: Synopsis,
         window: Window,
         queries: Sequence[PeriodicQuery],
         stream: StreamDefinition,
@@ -60,7 +86,7 @@ class Refresher:
         calls = [call for query in queries for call in query.select.aggregates]
         self._values = ValueStates(synopsis, window.range, calls)
         self._last: int | None = None
-        self._left = self._right = synopsis.log.base
+        self._spans = [_Span(base) for base in synopsis.bases]
         self._before = self._values.empty(0)
         self._has_answered = False
         self._empty_since: int | None = None
@@ -95,10 +121,13 @@ class Refresher:
         """Whether a run that has come to `boundary` has answered there."""
         return self._since is None or boundary > self._since
 
+    def left_in(self, synopsis: BasicIntervalSynopsis) -> int:
+        """The oldest position of a synopsis's log that is still needed."""
+        return next(span.left for span in self._spans if span.synopsis is synopsis)
+
     @property
-    def left(self) -> int:
-        """The oldest position of the log that is still needed."""
-        return self._left
+    def _is_empty(self) -> bool:
+        return all(span.is_empty for span in self._spans)
 
     @property
     def is_full(self) -> bool:
@@ -115,13 +144,11 @@ class Refresher:
             return first_boundary(max(self._since + 1, first), slide)
         if self._last is None and self._is_global:
             return first_boundary(first, slide)
-        if self._last is not None and self._whole and (self._is_global or self._left < self._right):
+        if self._last is not None and self._whole and (self._is_global or not self._is_empty):
             return self._last + slide
         entering = self._entering()
         instants = [] if entering is None else [entering]
-        if self._left < self._right:
-            oldest = self._synopsis.log.pane_at(self._left)
-            instants.append(self._synopsis.spec.panes.right_edge(oldest) + self.window.range)
+        instants += [span.oldest() + self.window.range for span in self._spans if not span.is_empty]
         return first_boundary(min(instants), slide) if instants else None
 
     def step(self, boundary: int, through: int) -> None:
@@ -130,10 +157,10 @@ class Refresher:
         totals.advance(boundary)
         self._values.advance(boundary)
         if self._changing:
-            slots = self._touched(totals.left, totals.right)
+            slots = self._touched(totals.positions)
             ints = self._values.beside(totals.ints[slots], slots)
             self._changes.push(boundary, slots, ints, totals.floats[slots])
-        self._left, self._right = totals.left, totals.right
+        self._move(totals.positions)
         self._last = boundary
         if self._whole:
             slots = np.zeros(1, np.int64) if self._is_global else np.flatnonzero(totals.ints[:, 0])
@@ -143,7 +170,7 @@ class Refresher:
 
     def _guard_against_jumps(self, boundary: int, through: int) -> None:
         """Refuse to write a row a slide over a gap that no real stream has."""
-        if not self._is_global or self._left < self._right:
+        if not self._is_global or not self._is_empty:
             self._empty_since = None
             return
         if self._empty_since is None:
@@ -162,26 +189,26 @@ class Refresher:
 
     def _entering(self) -> int | None:
         """When the next pane that is known enters."""
-        log, panes = self._synopsis.log, self._synopsis.spec.panes
-        pane = log.pane_at(self._right) if self._right < log.end else self._synopsis.next_sealed()
-        return None if pane is None else panes.right_edge(pane)
+        instants = (span.entering() for span in self._spans)
+        return min((instant for instant in instants if instant is not None), default=None)
 
-    def _touched(self, left: int, right: int) -> Int64Array:
-        log = self._synopsis.log
+    def _move(self, positions: Sequence[tuple[int, int]]) -> None:
+        for span, (left, right) in zip(self._spans, positions, strict=True):
+            span.left, span.right = left, right
+
+    def _touched(self, positions: Sequence[tuple[int, int]]) -> Int64Array:
+        before = [(span.left, span.right) for span in self._spans]
         if self._is_global:
-            changed = self._last is None or left > self._left or right > self._right
-            return np.zeros(int(changed), dtype=np.int64)
-        marks = np.zeros(self._synopsis.groups.size, dtype=np.bool_)
-        marks[log.slots_between(self._left, left)] = True
-        marks[log.slots_between(self._right, right)] = True
-        return np.flatnonzero(marks)
+            return np.zeros(int(self._last is None or before != list(positions)), dtype=np.int64)
+        return self._synopsis.moved(before, positions)
 
     def catch_up(self, boundary: int) -> None:
         """After a restart: `boundary`, to which the synopsis has moved, has been answered already."""
         totals = self._synopsis.window(self.window.range)
         totals.advance(boundary)
         self._values.advance(boundary)
-        self._left, self._right, self._last = totals.left, totals.right, boundary
+        self._move(totals.positions)
+        self._last = boundary
         slots = np.zeros(1, np.int64) if self._is_global else np.flatnonzero(totals.ints[:, 0])
         ints, _ = self._values.empty(len(totals.ints))
         ints[:, : totals.ints.shape[1]] = totals.ints
@@ -295,7 +322,7 @@ class Refresher:
 
 
 def looked_up(
-    synopsis: BasicIntervalSynopsis,
+    synopsis: Synopsis,
     select: BoundSelect,
     stream: StreamDefinition,
     totals: Totals,
@@ -386,7 +413,7 @@ class _States:
 
     def __init__(
         self,
-        synopsis: BasicIntervalSynopsis,
+        synopsis: Synopsis,
         stack: _Stack,
         calls: ValueStates,
         before: tuple[Int64Array, npt.NDArray[np.float64]] | None,

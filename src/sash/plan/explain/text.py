@@ -121,7 +121,7 @@ def _looked_up(step: Step, synopsis: str) -> Step:
 def _synopsis(query: QueryDefinition, plan: PeriodicPlan) -> tuple[str, tuple[str, ...]]:
     """The synopsis from which the periodic runtime answers the query, and what there is to say of it."""
     planned = next(each for each in plan.queries if each.name == query.name)
-    spec = next(each for each in plan.synopses if each.name == planned.synopsis)
+    spec = plan.synopsis(planned.synopsis)
     count = spec.panes.count_in(planned.window.range) - 1
     others = [other.name for other in plan.queries_of(spec.name) if other.name != query.name]
     shared = f", shared with {', '.join(others)}" if others else ""
@@ -129,7 +129,9 @@ def _synopsis(query: QueryDefinition, plan: PeriodicPlan) -> tuple[str, tuple[st
     measures = ", ".join(str(measure) for measure in spec.measures)
     panes = f"{count} pane{'s' if count > 1 else ''} of {_panes(spec)}"
     by = f"per pane{' and ' + keys if keys else ''}"
-    windows = (each.window for each in plan.queries_of(spec.name))
+    if spec.cover is not None:
+        return spec.name, _covered(spec, plan, f"the window is {panes}{shared}")
+    windows = (each.window for each in plan.readers_of(spec.name))
     choice = choose_synopsis(workload_of(spec.panes, spec.measures, windows))
     answered = f"answered from {choice}"
     if spec.keys and choice.method is not Method.BASIC:
@@ -139,6 +141,21 @@ def _synopsis(query: QueryDefinition, plan: PeriodicPlan) -> tuple[str, tuple[st
         f"{spec.name} keeps {by}: {measures}; 1 pass over the input",
         *_beside(planned, spec, by),
     )
+
+
+def _covered(spec: SynopsisSpec, plan: PeriodicPlan, window: str) -> tuple[str, ...]:
+    """What there is to say of a synopsis that is read from others."""
+    assert spec.cover is not None
+    kind = "supercover less the rest" if spec.cover.minus else "disjoint cover"
+    if not spec.counts_rows:
+        kind = "cover, by minimum or maximum"
+    lines = [f"{spec.name}: {window}; {spec.name} = {spec.cover} (SS4, {kind}), no pass over the input"]
+    for name in spec.bases:
+        part = plan.synopsis(name)
+        where = "" if part.where is None else f" where {part.where.text or part.where.sql}"
+        others = [query.name for query in plan.queries_of(name)]
+        lines.append(f"{name} has the rows{where}" + (f", for {', '.join(others)}, too" if others else ""))
+    return tuple(lines)
 
 
 def _beside(query: PeriodicQuery, spec: SynopsisSpec, by: str) -> Iterator[str]:
