@@ -57,6 +57,10 @@ class ValueStates:
     def __contains__(self, call: AggregateCall) -> bool:
         return call in self._columns
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._columns
+
     def have(self, other: ValueStates) -> bool:
         """Whether all calls of another window's are among these."""
         return self._columns.keys() >= other._columns.keys()
