@@ -16,6 +16,7 @@ from sash.lang.bound import AggregateCall, BoundSelect, QueryDefinition, Scalar,
 from sash.lang.periodic import not_yet
 from sash.plan.measures import ROWS, Measure, frequent_of, measures_of, values_of
 from sash.plan.panes import Panes
+from sash.plan.sketches import Sketched, SketchKind, sketches_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class SynopsisSpec:
     """What one synopsis pre-aggregates: rows of `stream` that pass `where`, per pane and group.
 
     `values` are arguments whose values are counted beside it, each by a synopsis that is `of` this one; for
-    calls of FREQUENT they are counted, too, and lists are kept of them.
+    calls of FREQUENT they are counted, too, and lists are kept of them; and for approximate aggregates, which
+    keep some of them. Where only different values matter, hashes stand for them (`is_hashed`).
     """
 
     name: str
@@ -36,13 +38,20 @@ class SynopsisSpec:
     values: tuple[Scalar, ...] = ()
     of: str | None = None
     frequent: tuple[AggregateCall, ...] = ()
+    sketches: tuple[Sketched, ...] = ()
+    is_hashed: bool = False
 
     def counting(self) -> Iterator[SynopsisSpec]:
         """The synopses that count its values: the last key is the argument."""
         listed = (call.argument for call in self.frequent if call.argument is not None)
-        for number, argument in enumerate(dict.fromkeys((*self.values, *listed))):
-            name, keys = f"{self.name}v{number}", (*self.keys, argument)
-            yield replace(self, name=name, keys=keys, measures=(ROWS,), values=(), frequent=(), of=self.name)
+        hashed = [each.argument for each in self.sketches if each.kind is SketchKind.DISTINCT]
+        thinned = (each.argument for each in self.sketches if each.kind is not SketchKind.DISTINCT)
+        counted = dict.fromkeys((*self.values, *listed, *thinned))
+        plain = replace(self, measures=(ROWS,), values=(), frequent=(), sketches=(), of=self.name)
+        for number, argument in enumerate(counted):
+            yield replace(plain, name=f"{self.name}v{number}", keys=(*self.keys, argument))
+        for number, argument in enumerate(hashed):
+            yield replace(plain, name=f"{self.name}d{number}", keys=(*self.keys, argument), is_hashed=True)
 
     @property
     def scalars(self) -> tuple[Scalar, ...]:
@@ -60,9 +69,11 @@ class SynopsisSpec:
             return False
         if self.of is not None or not set(values_of(select.aggregates)) <= set(self.values):
             return False
-        frequent = set(frequent_of(select.aggregates))
+        frequent, sketches = set(frequent_of(select.aggregates)), set(sketches_of(select.aggregates))
+        if not (frequent <= set(self.frequent) and sketches <= set(self.sketches)):
+            return False
         is_own = self.longest == select.window.range and self.panes == Panes.covering((select.window,))
-        if frequent and not (is_own and frequent <= set(self.frequent)):
+        if depends_on_panes(select) and not is_own:
             return False
         measures = {measure for call in select.aggregates for measure in measures_of(call)}
         return measures <= {*self.measures, ROWS}
@@ -119,6 +130,12 @@ def select_of(query: QueryDefinition) -> BoundSelect:
     return query.select
 
 
+def depends_on_panes(select: BoundSelect) -> bool:
+    """Whether what a pane keeps for the query shows in its answers."""
+    sketches = sketches_of(select.aggregates)
+    return bool(frequent_of(select.aggregates)) or any(each.depends_on_panes for each in sketches)
+
+
 def is_periodic(query: QueryDefinition) -> bool:
     """Whether a synopsis answers the query. A forced strategy asks for the operators that have it."""
     forced = {name for name, _ in query.options} & {"strategy", "join"}
@@ -142,7 +159,7 @@ def plan_periodic(
             planned[query.name] = PeriodicQuery(query, host.name)
             continue
         # Lists depend on the sub-windows, so they are the window's own, whatever panes other queries have.
-        window = select.window if frequent_of(select.aggregates) else None
+        window = select.window if depends_on_panes(select) else None
         groupings.setdefault((select.stream, select.where, select.keys, window), []).append(query)
     synopses: list[SynopsisSpec] = []
     made = itertools.count()
@@ -186,4 +203,5 @@ def _synopsis(name: str, panes: Panes, queries: list[QueryDefinition]) -> Synops
         max(select_of(query).window.range for query in queries),
         values_of(call for query in queries for call in select_of(query).aggregates),
         frequent=frequent_of(call for query in queries for call in select_of(query).aggregates),
+        sketches=sketches_of(call for query in queries for call in select_of(query).aggregates),
     )
