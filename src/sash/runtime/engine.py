@@ -26,6 +26,7 @@ import pyarrow as pa
 from sash.errors import CheckpointError, InternalError, SashError, SinkError
 from sash.lang import Program
 from sash.lang.bound import QueryDefinition, StreamDefinition
+from sash.operators.bounds import with_bounds
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.periodic import SynopsisSpec
@@ -702,7 +703,10 @@ class Engine:
         for query in questions_in(self._program):
             if reads_archives(query.plan):
                 answers[query.name] = once_archived(query.plan, self._program, self.options.base_dir).table
-        return {query.name: answers[query.name] for query in questions_in(self._program)}
+        return {
+            query.name: answers[query.name].cast(with_bounds(answers[query.name].schema, query.plan))
+            for query in questions_in(self._program)
+        }
 
     def close(self) -> None:
         """Let go of everything, also after a failure, which is what the user should hear of."""
@@ -744,9 +748,10 @@ def _refuse_another_program(directory: Path, change: Difference) -> None:
 def _answers(plan: RunPlan) -> Iterator[tuple[QueryDefinition, pa.Schema]]:
     """All queries and what they give."""
     for query in plan.queries:
-        yield query.definition, answer_schema(query.select, plan.stream(query.select.stream))
+        schema = answer_schema(query.select, plan.stream(query.select.stream))
+        yield query.definition, with_bounds(schema, query.definition.plan)
     for continuous in plan.continuous:
-        yield continuous.definition, continuous_schema(continuous)
+        yield continuous.definition, with_bounds(continuous_schema(continuous), continuous.definition.plan)
 
 
 def _chunk_rows(batch_rows: int, cores: int) -> int:
