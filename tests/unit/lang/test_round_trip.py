@@ -188,7 +188,7 @@ STATEMENTS = st.one_of(
     st.tuples(NAMES, st.sampled_from(["REBUILD", "d-ins", "NOREBUILD 4x4"]), INTERVALS, QUERIES, OPTIONS).map(
         lambda t: f"CREATE ARCHIVE {t[0]} KEY (a, b) USING {t[1]} EVERY {t[2]} INTO 'd' AS {t[3]}{t[4]}"
     ),
-    st.tuples(NAMES, NAMES, NAMES, st.sampled_from(["ring", "uh-index", "g(50)", "Ring dB"]), OPTIONS).map(
+    st.tuples(NAMES, NAMES, NAMES, st.sampled_from(["ring", "uh-index(5)", "g(50)", "Ring dB", "H over HASH", "auto"]), OPTIONS).map(
         lambda t: f"CREATE INDEX {t[0]} ON {t[1]} ({t[2]}) USING {t[3]}{t[4]}"
     ),
     st.tuples(KINDS, NAMES).map(lambda t: f"DROP {t[0]} {t[1]}"),
