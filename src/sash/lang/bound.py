@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from sash.errors import Place
 from sash.lang import algebra, intervals
-from sash.lang.periodic import BoundSelect, OutputOperator, Window, periodic_select
 from sash.lang.indexing import IndexSpec
+from sash.lang.periodic import BoundSelect, OutputOperator, Window, periodic_select
 from sash.lang.types import Schema, Type
 from sash.lang.values import AggregateCall, AggregateFunction, Named, Scalar
 

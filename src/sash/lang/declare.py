@@ -173,6 +173,13 @@ def bind_index(node: nodes.CreateIndex, known: Known, text: str) -> IndexDefinit
     if stream is None:
         raise UnknownName("stream", name.name, known.streams, place=nodes.place_of(name, text))
     column = _column(node.args["column"], stream.schema, text)
+    for other in known.indexes.values():
+        if (other.stream, other.column) == (stream.name, column.name):
+            raise DuplicateName(
+                f"the index '{other.name}' is on '{column.name}' of '{stream.name}' already",
+                place=nodes.place_of(node.args["column"], text),
+                hint="drop it first: a column has one index, for values and for rows",
+            )
     written = node.args["technique"]
     words = str(written.this.this)
     try:

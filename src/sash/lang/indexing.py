@@ -97,9 +97,7 @@ class IndexSpec:
 _MOST = 1_000_000
 _VALUES = r"(?P<values>[A-Z]+)(?:-INDEX)?(?:\((?P<size>\d+)\))?"
 _VALUE_FORM = re.compile(rf"{_VALUES}(?: OVER (?P<storage>[A-Z]+))?")
-_RING_FORM = re.compile(
-    rf"(?:RING(?: (?!ON\b)(?P<rings>[A-Z]+))?|(?P<alone>AUX|BW|DB))(?: ON {_VALUES})?"
-)
+_RING_FORM = re.compile(rf"(?:RING(?: (?!ON\b)(?P<rings>[A-Z]+))?|(?P<alone>AUX|BW|DB))(?: ON {_VALUES})?")
 
 
 def read_index(words: str) -> IndexSpec:

@@ -240,7 +240,7 @@ class CqlParser(QueryParser):
         return mark(nodes.Technique(this=exp.Var(this=name)), first, self._prev)
 
     def _structure(self) -> nodes.Technique:
-        """`H OVER HASH`, `RING DB ON T`, `G(50)`: what indexes values, how they are stored, what links rows."""
+        """`H OVER HASH`, `RING DB ON T`, `G(50)`: what indexes values, stores them, links rows."""
         first = self._curr
         words = [self._sized("a structure, such as T, RING DB or AUTO")]
         if words == ["ring"] and self.word() and self.word() not in ("ON", "WITH"):
