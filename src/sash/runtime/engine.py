@@ -54,7 +54,17 @@ from sash.runtime.partitions import PartTurn, Routes, Turn, cell_name, first_fil
 from sash.runtime.plane import Firsts, QueryPlane
 from sash.runtime.recipe import Recipe, fingerprint
 from sash.runtime.report import BatchReport, Monitor, Parts, Silent, Summary
-from sash.runtime.retained import FIRST, RETAINED, Keep, KeptFile, Snapshot, forget, kept_rows, live
+from sash.runtime.retained import (
+    FIRST,
+    RETAINED,
+    Keep,
+    KeptFile,
+    Snapshot,
+    forget,
+    index_kept,
+    kept_rows,
+    live,
+)
 from sash.runtime.scans import scan_rows
 from sash.runtime.sinks import Sink, open_sink
 from sash.runtime.sources import Chunk, Source, open_source, read_whole
@@ -63,6 +73,8 @@ from sash.runtime.stopwatch import Stopwatch
 from sash.synopses.refresh import answer_schema
 
 DEFAULT_BATCH_ROWS = 2_000_000
+# Later than every batch.
+_EVERY = 1 << 62
 Newest = Mapping[tuple[str, int], int | None]
 """The newest timestamp before each chunk, by (stream, sequence)."""
 RunBatch = Callable[[Entry, Sequence[Chunk], Newest], Harvest]
@@ -303,10 +315,16 @@ class Engine:
         for name, sink in self._sinks.items():
             sink.open(committed.get(name))
         self._aside.open(self._sources, {} if self._manifest is None else self._manifest.aside)
-        if self.keep(0) is not None:
+        self._prepare_keeping()
+
+    def _prepare_keeping(self) -> None:
+        """Let the rows that are kept have the indexes of the program, and no others; nothing is under way."""
+        keep = self.keep(self.taken)
+        if keep is not None:
             with told(self._retained, "make"):
                 self._retained.mkdir(exist_ok=True)
-            forget(self._retained, self._kept, None)
+            index_kept(keep, self._kept, self.plan.streams)
+            forget(replace(keep, batch=_EVERY), self._kept, self.plan.streams)
 
     # ------------------------------------------------------------------ other queries
 
@@ -347,6 +365,7 @@ class Engine:
         self._set(narrow(list(self.plane.parts.values()), change.gone, plan))
         if change.new:
             self._add(plan, relations)
+        self._prepare_keeping()
 
     def _stays(self, source: Source, program: Program) -> bool:
         """Whether a stream stays in the run; those that are feeds of relations go with their part."""
@@ -513,7 +532,7 @@ class Engine:
         """Where the tasks of a batch put rows that are kept; None: nothing is."""
         if self._state is None or all(stream.retain is None for stream in self.plan.streams):
             return None
-        return Keep(self._retained, batch, self._checkpoint is not None)
+        return Keep(self._retained, batch, self._checkpoint is not None, self._program.indexes)
 
     @property
     def _retained(self) -> Path:
@@ -620,8 +639,9 @@ class Engine:
             )
         self.committed = entry.number
         self._publish()
-        if self.keep(0) is not None:
-            forget(self._retained, self._kept, entry.number)
+        keep = self.keep(entry.number)
+        if keep is not None:
+            forget(keep, self._kept, self.plan.streams)
 
     def _publish(self) -> None:
         """Let questions be answered from what is known now."""

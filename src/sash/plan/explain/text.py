@@ -11,6 +11,7 @@ from sash.lang import Program
 from sash.lang.bound import QueryDefinition
 from sash.plan.cost import Statistics
 from sash.plan.explain.build import duration, plan_and_explain
+from sash.plan.explain.indexed import probes
 from sash.plan.explain.measured import Run, measured_text, with_measured
 from sash.plan.explain.picture import to_svg
 from sash.plan.explain.shared import sharing, with_sharing
@@ -99,13 +100,15 @@ def explanations(program: Program, run: Run | None = None) -> list[Explained]:
     continuous = (found for found, query in zip(planned, queries, strict=True) if not is_periodic(query))
     shared = iter(with_sharing(continuous))
     explained = []
-    for found, query in zip(planned, queries, strict=True):
+    for number, (found, query) in enumerate(zip(planned, queries, strict=True)):
         if is_periodic(query):
             synopsis, notes = _synopsis(query, periodic)
             tree = _looked_up(found.explained.tree, synopsis)
             each = replace(found.explained, tree=tree, notes=notes)
         else:
             each = next(shared)
+        if number >= len(standing) and program.explains[number - len(standing)].query is None:
+            each = replace(each, notes=(*each.notes, *probes(found.plan, program)))
         explained.append(each if run is None else with_measured(each, found.plan, query, run, statistics))
     return explained
 
