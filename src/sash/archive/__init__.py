@@ -3,7 +3,6 @@
 """
 
 from sash.archive.choice import Choice, choose, reconsider
-from sash.archive.conditions import Among, Between
 from sash.archive.estimates import ArrivalRate, guess_deaths
 from sash.archive.layout import Layout
 from sash.archive.report import Description, UpdateReport
@@ -21,6 +20,7 @@ from sash.archive.spec import BORN, DIES, ArchiveSpec
 from sash.archive.techniques import TECHNIQUES
 from sash.archive.update import Update, lasting, net
 from sash.archive.writer import ArchiveWriter, Prepared
+from sash.plan.key_conditions import Among, Between
 
 __all__ = [
     "BORN",

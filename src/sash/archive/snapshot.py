@@ -19,7 +19,7 @@ from typing import Self
 import pyarrow as pa
 
 from sash.archive.asked import note_question
-from sash.archive.conditions import Among, Between, Condition, Value, ready
+from sash.archive.conditions import Condition, ready
 from sash.archive.manifest import Manifest
 from sash.archive.report import Description, describe
 from sash.archive.segment import Segment, read_segment
@@ -28,6 +28,7 @@ from sash.archive.taken import MARKS, Taken, alive, load_taken, strike
 from sash.archive.versions import Lease, Versions
 from sash.errors import ArchiveError, UnknownName
 from sash.lang import intervals
+from sash.plan.key_conditions import Among, Between, Value
 from sash.state.groups import plain
 
 

@@ -27,6 +27,7 @@ from sash.archive import Rewrites, SlotResult, SlotWork, rewrite_in_threads
 from sash.errors import CheckpointError, InternalError, SashError, SinkError
 from sash.lang import Program
 from sash.lang.bound import OneTimeQuery, QueryDefinition, StreamDefinition
+from sash.operators.bounds import with_bounds
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.periodic import SynopsisSpec
@@ -56,7 +57,17 @@ from sash.runtime.plane import Firsts, QueryPlane
 from sash.runtime.recipe import Recipe, fingerprint
 from sash.runtime.relations import Given, read_relations
 from sash.runtime.report import BatchReport, Monitor, Parts, Silent, Summary
-from sash.runtime.retained import FIRST, RETAINED, Keep, KeptFile, Snapshot, forget, kept_rows, live
+from sash.runtime.retained import (
+    FIRST,
+    RETAINED,
+    Keep,
+    KeptFile,
+    Snapshot,
+    forget,
+    index_kept,
+    kept_rows,
+    live,
+)
 from sash.runtime.scans import scan_rows
 from sash.runtime.sinks import Sink, open_sink
 from sash.runtime.sources import Chunk, Source, open_source
@@ -65,6 +76,8 @@ from sash.runtime.stopwatch import Stopwatch
 from sash.synopses.refresh import answer_schema
 
 DEFAULT_BATCH_ROWS = 2_000_000
+# Later than every batch.
+_EVERY = 1 << 62
 Newest = Mapping[tuple[str, int], int | None]
 """The newest timestamp before each chunk, by (stream, sequence)."""
 RunBatch = Callable[[Entry, Sequence[Chunk], Newest], Harvest]
@@ -291,7 +304,7 @@ class Engine:
         for part in parts:
             if not part.continuous.is_idle:
                 part.continuous.load(manifest.batch, manifest.cells)
-        self.plane.restore(self.streams, self.firsts, manifest.complete_through)
+        self.plane.restore(self.streams, self.firsts, manifest.complete_through, manifest.held_from)
         ended = {name for name, state in self.streams.items() if state.ended}
         self._feeder.resume(manifest.batch + 1, manifest.positions, ended, manifest.is_last)
         self._answered.update({query.name: manifest.answered[query.name] for query in self.plan.definitions})
@@ -301,7 +314,7 @@ class Engine:
         self._publish()
         if change.new:
             program, asked = only(self._program, change.new)
-            plan = plan_run(program, self._made, asked, self.plan.synopses)
+            plan = plan_run(program, self._made, asked, self.plane.hosts())
             self._add(plan, self._read_relations(plan))
         self._is_last_taken = self._feeder.is_finished
 
@@ -320,10 +333,16 @@ class Engine:
         for name, sink in self._sinks.items():
             sink.open(committed.get(name))
         self._aside.open(self._sources, {} if self._manifest is None else self._manifest.aside)
-        if self.keep(0) is not None:
+        self._prepare_keeping()
+
+    def _prepare_keeping(self) -> None:
+        """Let the rows that are kept have the indexes of the program, and no others; nothing is under way."""
+        keep = self.keep(self.taken)
+        if keep is not None:
             with told(self._retained, "make"):
                 self._retained.mkdir(exist_ok=True)
-            forget(self._retained, self._kept, None)
+            index_kept(keep, self._kept, self.plan.streams)
+            forget(replace(keep, batch=_EVERY), self._kept, self.plan.streams)
 
     # ------------------------------------------------------------------ other queries
 
@@ -332,7 +351,7 @@ class Engine:
         self.settle()
         change = difference(self.plane.parts.values(), program)
         added, asked = only(program, change.new)
-        plan = plan_run(added, self._made, asked, self.plan.synopses)
+        plan = plan_run(added, self._made, asked, self.plane.hosts())
         here = {name: source for name, source in self._sources.items() if self._stays(source, program)}
         opened = {s.name: self._open_source(s) for s in plan.streams if s.name not in here}
         sinks = self._open_sinks(plan)
@@ -361,9 +380,10 @@ class Engine:
         self._sources = {**here, **opened}
         self.streams = {name: state for name, state in self.streams.items() if name in here}
         self._program = program
-        self._set(narrow(list(self.plane.parts.values()), change.gone, plan.queries))
+        self._set(narrow(list(self.plane.parts.values()), change.gone, plan))
         if change.new:
             self._add(plan, relations)
+        self._prepare_keeping()
 
     def _stays(self, source: Source, program: Program) -> bool:
         """Whether a stream stays in the run; those that are feeds of relations go with their part."""
@@ -530,7 +550,7 @@ class Engine:
         """Where the tasks of a batch put rows that are kept; None: nothing is."""
         if self._state is None or all(stream.retain is None for stream in self.plan.streams):
             return None
-        return Keep(self._retained, batch, self._checkpoint is not None)
+        return Keep(self._retained, batch, self._checkpoint is not None, self._program.indexes)
 
     @property
     def _retained(self) -> Path:
@@ -644,12 +664,14 @@ class Engine:
                     tuple(PartState(p.number, p.first, tuple(sorted(p.dropped)), p.since) for p in parts),
                     self._made,
                     tuple(self._kept),
+                    self.plane.held_from(),
                 )
             )
         self.committed = entry.number
         self._publish()
-        if self.keep(0) is not None:
-            forget(self._retained, self._kept, entry.number)
+        keep = self.keep(entry.number)
+        if keep is not None:
+            forget(keep, self._kept, self.plan.streams)
 
     def _publish(self) -> None:
         """Let questions be answered from what is known now."""
@@ -731,7 +753,10 @@ class Engine:
         for query in questions_in(self._program):
             if reads_archives(query.plan):
                 answers[query.name] = self._once_archived(OneTimeQuery(query.plan)).table
-        return {query.name: answers[query.name] for query in questions_in(self._program)}
+        return {
+            query.name: answers[query.name].cast(with_bounds(answers[query.name].schema, query.plan))
+            for query in questions_in(self._program)
+        }
 
     def _once_archived(self, question: OneTimeQuery) -> OnceAnswer:
         asked = without_archives(question, self._program, self.options.base_dir)
@@ -779,9 +804,10 @@ def _refuse_another_program(directory: Path, change: Difference) -> None:
 def _answers(plan: RunPlan) -> Iterator[tuple[QueryDefinition, pa.Schema]]:
     """All queries and what they give."""
     for query in plan.queries:
-        yield query.definition, answer_schema(query.select, plan.stream(query.select.stream))
+        schema = answer_schema(query.select, plan.stream(query.select.stream))
+        yield query.definition, with_bounds(schema, query.definition.plan)
     for continuous in plan.continuous:
-        yield continuous.definition, continuous_schema(continuous)
+        yield continuous.definition, with_bounds(continuous_schema(continuous), continuous.definition.plan)
 
 
 def _chunk_rows(batch_rows: int, cores: int) -> int:

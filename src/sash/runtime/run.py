@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from sash.errors import NotYet, UserError
+from sash.errors import UserError
 from sash.lang import Program
 from sash.runtime.desk import Desk
 from sash.runtime.engine import DEFAULT_BATCH_ROWS, Options
@@ -80,10 +80,6 @@ def run_program(
 
 def refuse_what_cannot_run(program: Program) -> None:
     """Statements that are understood and that a run would otherwise pass over in silence."""
-    if program.indexes:
-        raise NotYet(
-            "CREATE INDEX cannot be run yet", hint="sash check and sash explain take the whole language"
-        )
     for query in program.queries:
         if not query.sink:
             raise UserError(
