@@ -12,7 +12,7 @@ import pytest
 from tests.spark.kit import run, stopping_after
 
 from sash.archive import SlotResult, open_snapshot
-from sash.runtime.spark import archive_jobs
+from sash.runtime.spark import pipeline
 from sash.runtime.spark.archive_jobs import ArchiveJobs
 
 PROGRAM = """
@@ -42,7 +42,7 @@ def test_a_run_that_is_stopped_and_goes_on_fills_the_archives(
         jobs.append(len(tasks))
         return work(self, tasks)
 
-    monkeypatch.setattr(archive_jobs, "WORTH_A_JOB", 0)
+    monkeypatch.setattr(pipeline, "ArchiveJobs", lambda spark, state: ArchiveJobs(spark, state, worth=0))
     monkeypatch.setattr(ArchiveJobs, "_job", counted)
     whole = run(tmp_path, PROGRAM.format(out="whole"), "inline")
     stop = threading.Event()

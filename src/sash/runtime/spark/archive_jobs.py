@@ -23,21 +23,25 @@ from sash.runtime.files import save_file, told
 from sash.runtime.spark.failures import explained_failures
 from sash.runtime.wire import pack_state, unpack_state
 
-# From so many bytes on, to read and write, a job pays.
 WORTH_A_JOB = 32_000_000
+"""From so many bytes on, to read and write, a job pays."""
 _FOLDER = "archived"
 
 
 class ArchiveJobs:
-    """Rewrites sub-indices in Spark tasks; `state` is a folder that they share with the driver."""
+    """Rewrites sub-indices in Spark tasks; `state` is a folder that they share with the driver.
 
-    def __init__(self, spark: SparkSession, state: Path) -> None:
+    What has fewer than `worth` bytes to read and write is done here.
+    """
+
+    def __init__(self, spark: SparkSession, state: Path, worth: int = WORTH_A_JOB) -> None:
         self._spark = spark
         self._state = state
+        self._worth = worth
 
     def __call__(self, work: Sequence[SlotWork]) -> list[SlotResult]:
         busy = sorted((each for each in work if not each.is_idle), key=lambda each: -each.size)
-        if len(busy) < 2 or sum(each.size for each in busy) < WORTH_A_JOB:
+        if len(busy) < 2 or sum(each.size for each in busy) < self._worth:
             return rewrite_in_threads(work)
         folder = self._state / f"{_FOLDER}-{uuid.uuid4().hex}"
         with told(folder, "make"):
