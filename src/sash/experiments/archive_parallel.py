@@ -19,7 +19,7 @@ from sash.archive.segment import read_segment
 from sash.archive.taken import alive
 from sash.experiments.archive_data import SPEC, Feed
 from sash.experiments.charts import draw_bars
-from sash.experiments.result import Claim, Note, Result, silent
+from sash.experiments.result import Cell, Claim, Note, Result, silent
 from sash.runtime.spark.archive_jobs import ArchiveJobs
 from sash.runtime.spark.scan import scan_later
 from sash.runtime.spark.session import spark_session
@@ -63,7 +63,7 @@ def measure_at(feed: Feed, scale: str, note: Note = silent) -> Result:
                 scans, rows = _scans(snapshot)
             for writer in writers.values():
                 writer.close()
-    table = [
+    table: list[dict[str, Cell]] = [
         {
             "by": name,
             "update ms": 1e3 * statistics.median(updates[name]),
