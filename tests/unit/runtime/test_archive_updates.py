@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from pathlib import Path
 
 import pytest
-from tests.unit.runtime.archiving_kit import BODIES, JOIN, folder, run, text_of
+from tests.unit.archive.crash_kit import Countdown
+from tests.unit.runtime.archiving_kit import BODIES, JOIN, STRICT, check, folder, run, text_of
 from tests.unit.runtime.metrics.metrics_kit import parse, value
 
 from sash.archive import ArchiveWriter, asked, open_snapshot
@@ -99,6 +101,33 @@ def test_what_was_promised_is_done_by_the_next_run(folder, monkeypatch, body):
 
 def cut_off(*_):
     raise RuntimeError("cut off")
+
+
+class Killed(BaseException):
+    """Not an error that anybody handles."""
+
+
+def kill():
+    raise Killed
+
+
+@pytest.mark.usefixtures("in_background")
+def test_a_run_that_is_cut_off_at_random_operations_on_files_goes_on(folder, monkeypatch):
+    """In whatever thread, of the archive, its promises, the checkpoint or the log."""
+    rng = random.Random(7)
+    cut = 0
+    for _ in range(12):
+        with monkeypatch.context() as patched:
+            Countdown(rng.randrange(20, 200), kill).install(patched.setattr)
+            try:
+                run(folder, text_of(STRICT), batch_rows=25)
+                break
+            except Killed:
+                cut += 1
+    assert cut > 3
+    run(folder, text_of(STRICT), batch_rows=25)
+    assert check(folder) == END
+    assert promised(folder) == []
 
 
 @pytest.mark.usefixtures("in_background")
