@@ -46,15 +46,19 @@ def describe(program: Program) -> Iterator[str]:
 
 
 def shown(program: Program) -> Iterator[str]:
-    """What the SHOW statements of a program list: a line each, and its kind above."""
+    """What the SHOW statements of a program list: a line each, and its kind above.
+
+    What archives are like is told after the run.
+    """
     for statement in program.shows:
+        if statement.kind == "archive":
+            continue
         kinds = {
             "stream": [f"{each.name} from {each.source}" for each in program.streams],
             "relation": [f"{each.name} from {each.source}" for each in program.relations],
             "query": [
                 f"{each.name} into {each.sink}" if each.sink else each.name for each in program.queries
             ],
-            "archive": [f"{each.name} into {each.sink}" for each in program.archives],
             "index": list(_indexes(program)),
         }
         lines = kinds[statement.kind]

@@ -10,6 +10,7 @@ from sash.errors import UnknownName, UserError
 from sash.experiments import (
     archive_counts,
     archive_grid,
+    archive_parallel,
     archive_rates,
     archive_strict,
     archive_techniques,
@@ -98,6 +99,7 @@ _EXPERIMENTS = tuple(
         archive_rates,
         archive_counts,
         archive_strict,
+        archive_parallel,
         archive_variance,
     )
 )

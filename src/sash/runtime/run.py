@@ -9,6 +9,7 @@ from sash.errors import UserError
 from sash.lang import Program
 from sash.runtime.desk import Desk
 from sash.runtime.engine import DEFAULT_BATCH_ROWS, Options
+from sash.runtime.relations import Given
 from sash.runtime.report import Monitor, Silent, Summary
 
 RUNTIMES = ("spark", "inline")
@@ -31,12 +32,14 @@ def run_program(
     monitor: Monitor | None = None,
     stop: threading.Event | None = None,
     desk: Desk | None = None,
+    given: Given | None = None,
 ) -> Summary:
     """Run the standing queries of a program until all input has ended or `stop` is set.
 
     `desk` is where others ask for something meanwhile. `max_state` bounds the bytes of state of a partition
     (None: as this machine can bear, 0: no bound), `max_memory` those of this process.
     `record_history` is a file for the movements of windows and the questions that are asked meanwhile.
+    Relations that are `given` are not read.
     """
     if not (program.queries or program.archives or program.one_time):
         raise UserError(
@@ -59,6 +62,7 @@ def run_program(
         max_state=max_state,
         max_memory=max_memory,
         record_history=record_history,
+        given=given or {},
         debug=debug,
         monitor=monitor or Silent(),
     )
