@@ -1,4 +1,4 @@
-"""Elastic refresh: the newest boundary is answered when its turn comes; every answer is right for its instant.
+"""Elastic refresh: the newest boundary is answered when its turn comes; an answer is right for its instant.
 
    boundary   10    20    30    40    50    60
 exact          x     x     x     x     x     x
