@@ -14,7 +14,8 @@ from typing import Self
 
 import pyarrow as pa
 
-from sash.archive.conditions import Among, Between, Condition, Value, ready
+from sash.archive.asked import note_question
+from sash.archive.conditions import Condition, ready
 from sash.archive.manifest import Manifest
 from sash.archive.report import Description, describe
 from sash.archive.segment import Segment, read_segment
@@ -23,6 +24,7 @@ from sash.archive.taken import MARKS, Taken, alive, load_taken, strike
 from sash.archive.versions import Lease, Versions
 from sash.errors import ArchiveError, UnknownName
 from sash.lang import intervals
+from sash.plan.key_conditions import Among, Between, Value
 from sash.state.groups import plain
 
 
@@ -120,6 +122,7 @@ class Snapshot:
         `columns` may name BORN and DIES, too; without it the columns of the archive are given. `within` is
         the length of a smaller window.
         """
+        note_question(self.root)
         names = self._names(columns)
         conditions = ready(where, self.spec.columns, self.spec.key)
         after = self._after(within)

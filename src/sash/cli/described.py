@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sash.cli import format as show
 from sash.lang import algebra, intervals
+from sash.plan.cost.indexes import index_of_kept_rows
 
 if TYPE_CHECKING:
     from sash.lang import Program
@@ -36,6 +37,7 @@ def describe(program: Program) -> Iterator[str]:
         every = intervals.write(archive.every)
         yield f"archive {archive.name} into {archive.sink} ({archive.technique}{grid}, every {every})"
         yield from _columns([(field.name, str(field.type)) for field in archive.plan.fields])
+    yield from (f"index {each}" for each in _indexes(program))
     yield (
         f"ok: {show.counted(len(program.streams), 'stream')}, "
         f"{show.counted(len(program.queries), 'query', 'queries')}"
@@ -55,7 +57,7 @@ def shown(program: Program) -> Iterator[str]:
                 for each in program.queries
             ],
             "archive": [f"{each.name} into {each.sink}" for each in program.archives],
-            "index": [f"{each.name} on {each.stream} ({each.column})" for each in program.indexes],
+            "index": list(_indexes(program)),
         }
         lines = kinds[statement.kind]
         yield f"{' '.join(statement.text.split()).rstrip(';')}: {len(lines)}"
@@ -71,6 +73,13 @@ def _sharing(program: Program) -> dict[str, str]:
         others = f", shared with {', '.join(shared.shared_with)}" if shared.shared_with else ""
         told[name] = f": group {shared.group}, reads {shared.synopses} ({shared.rule}){others}"
     return told
+
+
+def _indexes(program: Program) -> Iterator[str]:
+    streams = {stream.name: stream for stream in program.streams}
+    for index in program.indexes:
+        chosen = index_of_kept_rows(index, streams[index.stream]).spec
+        yield f"{index.name} on {index.stream} ({index.column}) using {chosen}"
 
 
 def _columns(columns: Sequence[tuple[str, str]]) -> Iterator[str]:

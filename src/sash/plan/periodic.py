@@ -27,6 +27,7 @@ from sash.plan.duplicates import Algebra, algebra_of, counts_matter
 from sash.plan.measures import ROWS, Measure, MeasureKind, frequent_of, measures_of, values_of
 from sash.plan.panes import Panes
 from sash.plan.predicates import predicate_of
+from sash.plan.sketches import Sketched, SketchKind, sketches_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,10 @@ class SynopsisSpec:
     """What one synopsis pre-aggregates: rows of `stream` that pass `where`, per pane and group.
 
     `values` are arguments whose values are counted beside it, each by a synopsis that is `of` this one; for
-    calls of FREQUENT they are counted, too, and lists are kept of them. One with a `cover` keeps nothing: it
-    is what the synopses of the cover have, and if those overlap it does not count rows, but has all groups.
+    calls of FREQUENT they are counted, too, and lists are kept of them; and for approximate aggregates, which
+    keep some of them. Where only different values matter, hashes stand for them (`is_hashed`). One with a
+    `cover` keeps nothing: it is what the synopses of the cover have, and if those overlap it does not count
+    rows, but has all groups.
     """
 
     name: str
@@ -48,15 +51,22 @@ class SynopsisSpec:
     values: tuple[Scalar, ...] = ()
     of: str | None = None
     frequent: tuple[AggregateCall, ...] = ()
+    sketches: tuple[Sketched, ...] = ()
+    is_hashed: bool = False
     cover: Cover | None = None
     counts_rows: bool = True
 
     def counting(self) -> Iterator[SynopsisSpec]:
         """The synopses that count its values: the last key is the argument."""
         listed = (call.argument for call in self.frequent if call.argument is not None)
-        for number, argument in enumerate(dict.fromkeys((*self.values, *listed))):
-            name, keys = f"{self.name}v{number}", (*self.keys, argument)
-            yield replace(self, name=name, keys=keys, measures=(ROWS,), values=(), frequent=(), of=self.name)
+        hashed = [each.argument for each in self.sketches if each.kind is SketchKind.DISTINCT]
+        thinned = (each.argument for each in self.sketches if each.kind is not SketchKind.DISTINCT)
+        counted = dict.fromkeys((*self.values, *listed, *thinned))
+        plain = replace(self, measures=(ROWS,), values=(), frequent=(), sketches=(), of=self.name)
+        for number, argument in enumerate(counted):
+            yield replace(plain, name=f"{self.name}v{number}", keys=(*self.keys, argument))
+        for number, argument in enumerate(hashed):
+            yield replace(plain, name=f"{self.name}d{number}", keys=(*self.keys, argument), is_hashed=True)
 
     @property
     def scalars(self) -> tuple[Scalar, ...]:
@@ -74,9 +84,11 @@ class SynopsisSpec:
             return False
         if self.of is not None or not set(values_of(select.aggregates)) <= set(self.values):
             return False
-        frequent = set(frequent_of(select.aggregates))
+        frequent, sketches = set(frequent_of(select.aggregates)), set(sketches_of(select.aggregates))
+        if not (frequent <= set(self.frequent) and sketches <= set(self.sketches)):
+            return False
         is_own = self.longest == select.window.range and self.panes == Panes.covering((select.window,))
-        if frequent and not (is_own and frequent <= set(self.frequent)):
+        if depends_on_panes(select) and not is_own:
             return False
         if not self.counts_rows and counts_matter(select):
             return False
@@ -148,6 +160,12 @@ def select_of(query: QueryDefinition) -> BoundSelect:
     return query.select
 
 
+def depends_on_panes(select: BoundSelect) -> bool:
+    """Whether what a pane keeps for the query shows in its answers."""
+    sketches = sketches_of(select.aggregates)
+    return bool(frequent_of(select.aggregates)) or any(each.depends_on_panes for each in sketches)
+
+
 def is_periodic(query: QueryDefinition) -> bool:
     """Whether a synopsis answers the query. A forced strategy asks for the operators that have it."""
     forced = {name for name, _ in query.options} & {"strategy", "join"}
@@ -187,7 +205,7 @@ def plan_periodic(
             planned[query.name] = host.name
             continue
         # Lists depend on the sub-windows, so they are the window's own, whatever panes other queries have.
-        window = select.window if frequent_of(select.aggregates) else None
+        window = select.window if depends_on_panes(select) else None
         cover = _cover_of_hosts(query, hosts)
         groupings.setdefault((select.stream, select.where, select.keys, window, cover), []).append(query)
     synopses: list[SynopsisSpec] = []
@@ -285,7 +303,7 @@ def _find_cover(
     measures = _measures(selects)
     # Codes of strings are each synopsis's own.
     is_coded = any(m.kind in _EXTREMA and m.argument and m.argument.type is Type.STRING for m in measures)
-    if is_coded or values_of(calls) or frequent_of(calls):
+    if is_coded or values_of(calls) or frequent_of(calls) or sketches_of(calls):
         return None
     predicate = predicate_of(selects[0].where)
     windows = {select.window for select in selects}
@@ -293,7 +311,8 @@ def _find_cover(
     fitting = [
         spec
         for spec in candidates
-        if not spec.frequent and all(_have(spec.panes, window) for window in windows)
+        if not (spec.frequent or any(each.depends_on_panes for each in spec.sketches))
+        and all(_have(spec.panes, window) for window in windows)
     ]
     complete = [spec for spec in fitting if set(measures) <= set(spec.measures)]
     addable = Algebra.SENSITIVE if algebra is Algebra.SUBTRACTABLE else algebra
@@ -341,6 +360,7 @@ def _synopsis(name: str, panes: Panes, queries: list[QueryDefinition]) -> Synops
         max(select_of(query).window.range for query in queries),
         values_of(call for query in queries for call in select_of(query).aggregates),
         frequent=frequent_of(call for query in queries for call in select_of(query).aggregates),
+        sketches=sketches_of(call for query in queries for call in select_of(query).aggregates),
     )
 
 

@@ -6,16 +6,13 @@ scanned. The rows take the place of a relation that does not change. No pipeline
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
-from sqlglot import exp
 
-from sash.archive import Among, Between, open_snapshot
-from sash.archive.conditions import Value
+from sash.archive import open_snapshot
 from sash.archive.versions import Versions
 from sash.errors import NotYet
 from sash.lang import Program, algebra
@@ -23,16 +20,14 @@ from sash.lang.algebra import Node, OutputKind
 from sash.lang.bound import ArchiveDefinition, OneTimeQuery, RelationDefinition, Scalar
 from sash.lang.types import Column, Schema
 from sash.operators.delta import ARROW_TYPES, one_array
-from sash.plan.constants import is_plain
+from sash.plan.key_conditions import conditions_in
 from sash.plan.rules import apply_rules
 from sash.plan.run_plan import feed_of, plan_run
-from sash.plan.scalars import conjuncts, tree_of
+from sash.plan.scalars import conjuncts
 from sash.runtime.continuous import ContinuousPlane, relation_delta
 from sash.runtime.look import OnceAnswer
 from sash.runtime.sources import read_whole
 from sash.transactions.events import Isolation
-
-Condition = Among | Between
 
 
 def known_archive(directory: Path) -> ArchiveDefinition:
@@ -145,7 +140,7 @@ class _Reader:
             conditions = [
                 condition
                 for predicate in where
-                for condition in _conditions(predicate, leaf.qualifier)
+                for condition in conditions_in(predicate, leaf.qualifier)
                 if condition.column in snapshot.spec.key
             ]
             table = snapshot.read(conditions, columns=names, within=leaf.range)
@@ -161,75 +156,3 @@ class _Reader:
             for column, each in zip(table.columns, leaf.fields, strict=True)
         )
         return algebra.Relation(name, leaf.qualifier, leaf.columns, (), False, True)
-
-
-# ------------------------------------------------------------------------ what WHERE says of a key
-
-_MIRRORED: dict[type[exp.Binary], type[exp.Binary]] = {
-    exp.EQ: exp.EQ,
-    exp.GT: exp.LT,
-    exp.GTE: exp.LTE,
-    exp.LT: exp.GT,
-    exp.LTE: exp.GTE,
-}
-
-
-def _conditions(predicate: Scalar, qualifier: str) -> Iterator[Condition]:
-    """Conditions on single columns that hold wherever the predicate does."""
-    tree = tree_of(predicate.sql).unnest()
-    match tree:
-        case exp.In() if tree.args.get("query") is None:
-            name = _column(tree.this, qualifier)
-            values = [_constant(each) for each in tree.expressions]
-            if name is not None and values and all(value is not None for value in values):
-                yield Among(name, tuple(value for value in values if value is not None))
-        case exp.Between():
-            name = _column(tree.this, qualifier)
-            low, high = _constant(tree.args["low"]), _constant(tree.args["high"])
-            if name is not None and low is not None and high is not None:
-                yield Between(name, low, high)
-        case exp.EQ() | exp.GT() | exp.GTE() | exp.LT() | exp.LTE():
-            kind: type[exp.Binary] = type(tree)
-            name, value = _column(tree.this, qualifier), _constant(tree.expression)
-            if name is None:
-                kind = _MIRRORED[kind]
-                name, value = _column(tree.expression, qualifier), _constant(tree.this)
-            if name is not None and value is not None:
-                yield _compared(name, kind, value)
-
-
-def _compared(name: str, kind: type[exp.Binary], value: Value) -> Condition:
-    if kind is exp.EQ:
-        return Among(name, (value,))
-    is_open = kind in (exp.GT, exp.LT)
-    if kind in (exp.GT, exp.GTE):
-        return Between(name, low=value, is_low_open=is_open)
-    return Between(name, high=value, is_high_open=is_open)
-
-
-def _column(tree: exp.Expr, qualifier: str) -> str | None:
-    tree = tree.unnest()
-    if isinstance(tree, exp.Column) and tree.name.startswith(f"{qualifier}."):
-        return tree.name[len(qualifier) + 1 :]
-    return None
-
-
-def _constant(tree: exp.Expr) -> Value | None:
-    """The value of a constant; None where it is not one, or NULL."""
-    tree = tree.unnest()
-    if not is_plain(tree):
-        return None
-    match tree:
-        case exp.Neg():
-            return -float(tree.this.this)
-        case exp.Boolean():
-            return bool(tree.this)
-        case exp.Literal():
-            return str(tree.this) if tree.is_string else float(tree.this)
-        case exp.Cast(this=exp.Literal(is_string=True)):
-            return datetime.fromisoformat(tree.this.this)
-        case exp.Cast(this=exp.Neg()):
-            return -int(tree.this.this.this)
-        case exp.Cast(this=exp.Literal()):
-            return int(tree.this.this)
-    return None

@@ -26,6 +26,7 @@ import pyarrow as pa
 from sash.errors import CheckpointError, InternalError, SashError, SinkError
 from sash.lang import Program
 from sash.lang.bound import QueryDefinition, StreamDefinition
+from sash.operators.bounds import with_bounds
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.periodic import SynopsisSpec
@@ -56,7 +57,17 @@ from sash.runtime.plane import Firsts, QueryPlane
 from sash.runtime.recipe import Recipe, fingerprint
 from sash.runtime.refreshing import Refreshing
 from sash.runtime.report import BatchReport, Measures, Monitor, Parts, Silent, Summary
-from sash.runtime.retained import FIRST, RETAINED, Keep, KeptFile, Snapshot, forget, kept_rows, live
+from sash.runtime.retained import (
+    FIRST,
+    RETAINED,
+    Keep,
+    KeptFile,
+    Snapshot,
+    forget,
+    index_kept,
+    kept_rows,
+    live,
+)
 from sash.runtime.scans import scan_rows
 from sash.runtime.sinks import Sink, open_sink
 from sash.runtime.sources import Chunk, Source, open_source, read_whole
@@ -66,6 +77,8 @@ from sash.scheduling import DEFAULT, POLICIES
 from sash.synopses.refresh import answer_schema
 
 DEFAULT_BATCH_ROWS = 2_000_000
+# Later than every batch.
+_EVERY = 1 << 62
 Newest = Mapping[tuple[str, int], int | None]
 """The newest timestamp before each chunk, by (stream, sequence)."""
 RunBatch = Callable[[Entry, Sequence[Chunk], Newest], Harvest]
@@ -315,10 +328,16 @@ class Engine:
         for name, sink in self._sinks.items():
             sink.open(committed.get(name))
         self._aside.open(self._sources, {} if self._manifest is None else self._manifest.aside)
-        if self.keep(0) is not None:
+        self._prepare_keeping()
+
+    def _prepare_keeping(self) -> None:
+        """Let the rows that are kept have the indexes of the program, and no others; nothing is under way."""
+        keep = self.keep(self.taken)
+        if keep is not None:
             with told(self._retained, "make"):
                 self._retained.mkdir(exist_ok=True)
-            forget(self._retained, self._kept, None)
+            index_kept(keep, self._kept, self.plan.streams)
+            forget(replace(keep, batch=_EVERY), self._kept, self.plan.streams)
 
     # ------------------------------------------------------------------ other queries
 
@@ -360,6 +379,7 @@ class Engine:
         self._set(narrow(list(self.plane.parts.values()), change.gone, plan))
         if change.new:
             self._add(plan, relations)
+        self._prepare_keeping()
 
     def _stays(self, source: Source, program: Program) -> bool:
         """Whether a stream stays in the run; those that are feeds of relations go with their part."""
@@ -537,7 +557,7 @@ class Engine:
         """Where the tasks of a batch put rows that are kept; None: nothing is."""
         if self._state is None or all(stream.retain is None for stream in self.plan.streams):
             return None
-        return Keep(self._retained, batch, self._checkpoint is not None)
+        return Keep(self._retained, batch, self._checkpoint is not None, self._program.indexes)
 
     @property
     def _retained(self) -> Path:
@@ -658,8 +678,9 @@ class Engine:
             )
         self.committed = entry.number
         self._publish()
-        if self.keep(0) is not None:
-            forget(self._retained, self._kept, entry.number)
+        keep = self.keep(entry.number)
+        if keep is not None:
+            forget(keep, self._kept, self.plan.streams)
 
     def _publish(self) -> None:
         """Let questions be answered from what is known now."""
@@ -753,7 +774,10 @@ class Engine:
         for query in questions_in(self._program):
             if reads_archives(query.plan):
                 answers[query.name] = once_archived(query.plan, self._program, self.options.base_dir).table
-        return {query.name: answers[query.name] for query in questions_in(self._program)}
+        return {
+            query.name: answers[query.name].cast(with_bounds(answers[query.name].schema, query.plan))
+            for query in questions_in(self._program)
+        }
 
     def close(self) -> None:
         """Let go of everything, also after a failure, which is what the user should hear of."""
@@ -795,9 +819,10 @@ def _refuse_another_program(directory: Path, change: Difference) -> None:
 def _answers(plan: RunPlan) -> Iterator[tuple[QueryDefinition, pa.Schema]]:
     """All queries and what they give."""
     for query in plan.queries:
-        yield query.definition, answer_schema(query.select, plan.stream(query.select.stream))
+        schema = answer_schema(query.select, plan.stream(query.select.stream))
+        yield query.definition, with_bounds(schema, query.definition.plan)
     for continuous in plan.continuous:
-        yield continuous.definition, continuous_schema(continuous)
+        yield continuous.definition, with_bounds(continuous_schema(continuous), continuous.definition.plan)
 
 
 def _chunk_rows(batch_rows: int, cores: int) -> int:

@@ -24,13 +24,15 @@ from sash.errors import CheckpointError, UserError
 from sash.lang import Program, algebra
 from sash.lang.algebra import Node, WindowKind, WindowSpec
 from sash.lang.bound import StreamDefinition
+from sash.operators.bounds import with_bounds
 from sash.operators.delta import Delta
 from sash.plan.panes import last_boundary
 from sash.plan.run_plan import RunPlan, feed_of, plan_run
 from sash.runtime.continuous import ContinuousPlane, relation_delta
 from sash.runtime.ledger import Ledger, Step
 from sash.runtime.lookup import from_synopsis, is_covered
-from sash.runtime.retained import FIRST, Gone, KeptFile, Snapshot, in_order, open_kept, rows_later
+from sash.runtime.probe import OpenFile, Probe
+from sash.runtime.retained import FIRST, Gone, KeptFile, Snapshot, in_order
 from sash.runtime.scans import scan_rows
 from sash.runtime.sources import Position, open_source, read, read_whole
 from sash.runtime.stage import lateness
@@ -66,7 +68,7 @@ def look(
         )
     (asked,) = program.one_time
     chosen = isolation or Isolation(asked.isolation or Isolation.LWS)
-    question = Question(program, base_dir)
+    question = Question(program, base_dir, ledger.opened)
     name = " ".join(asked.text.split())
     attempts = 0
     while attempts < ATTEMPTS:
@@ -95,7 +97,9 @@ def look(
 class Question:
     """A one-time query at work: a state is evaluated, then newer ones from there."""
 
-    def __init__(self, program: Program, base_dir: Path) -> None:
+    def __init__(self, program: Program, base_dir: Path, library: dict[str, OpenFile]) -> None:
+        """`library` has files that others have opened, by name."""
+        self._library = library
         (self._asked,) = (query.plan for query in program.one_time)
         self._plan = plan_run(program)
         (self._query,) = self._plan.one_time
@@ -107,8 +111,9 @@ class Question:
             if stream.name not in self._plan.feeds and self._plan.scans_of(stream.name)
         ]
         self._feeds = [_Feed(self._plan, name, base_dir) for name in self._plan.feeds]
+        self._probes = {scan.name: Probe(scan, self._plan.stream(scan.stream)) for scan in self._plan.scans}
         # By name: files that were opened and are not yet taken in, and those that are.
-        self._opened: dict[str, pa.Table] = {}
+        self._opened: dict[str, OpenFile] = {}
         self._taken: set[str] = set()
         # By stream: what a state has that was not asked for yet, the newest last.
         self._ahead: dict[str, tuple[Snapshot, list[KeptFile]]] = {}
@@ -152,7 +157,10 @@ class Question:
 
     def _open(self, snapshot: Snapshot, file: KeptFile) -> None:
         if file.name not in self._opened and file.name not in self._taken:
-            self._opened[file.name] = open_kept(snapshot.directory / file.name)
+            opened = self._library.get(file.name) or OpenFile(snapshot.directory, file)
+            for scan in self._plan.scans_of(file.stream):
+                opened.open_indexes(place for place, _ in self._probes[scan.name].conditions)
+            self._library[file.name] = self._opened[file.name] = opened
 
     def evaluate(self, snapshot: Snapshot) -> None:
         """Go on to a state, with what is new in it; Gone if a file is, and then nothing has happened."""
@@ -198,19 +206,21 @@ class Question:
         """What the scans make of files."""
         assert self._since is not None
         for stream in self._streams:
-            for rank, file in enumerate(files[stream.name]):
-                self._taken.add(file.name)
-                table = self._opened.pop(file.name)
-                ts, rows = rows_later(file, table, stream, self._since[stream.name])
-                for scan in self._plan.scans_of(stream.name):
+            opened = [self._opened.pop(file.name) for file in files[stream.name]]
+            self._taken.update(file.kept.name for file in opened)
+            for scan in self._plan.scans_of(stream.name):
+                for rank, ts, rows in self._probes[scan.name].rows(opened, self._since[stream.name]):
                     yield scan.name, rank, scan_rows(scan, stream, ts, rows).delta
 
     def answer(self, isolation: Isolation) -> OnceAnswer:
         assert self._state is not None
         if self._found is not None:
-            return OnceAnswer(*self._found, self._state.batch, isolation)
-        (table,) = self._plane.once().values()
-        return OnceAnswer(table, self._state.through, self._state.batch, isolation)
+            table, instant = self._found
+        else:
+            (table,) = self._plane.once().values()
+            instant = self._state.through
+        table = table.cast(with_bounds(table.schema, self._asked))
+        return OnceAnswer(table, instant, self._state.batch, isolation)
 
 
 def _relations(plan: RunPlan, base_dir: Path) -> dict[str, Delta]:

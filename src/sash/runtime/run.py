@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection
 from pathlib import Path
 
-from sash.errors import NotYet, UserError
+from sash.errors import UserError
 from sash.lang import Program
 from sash.plan.refresh import EXACT, MODES
 from sash.runtime.desk import Desk
@@ -96,10 +96,6 @@ def one_of(option: str, value: str, allowed: Collection[str]) -> str:
 
 def refuse_what_cannot_run(program: Program) -> None:
     """Statements that are understood and that a run would otherwise pass over in silence."""
-    if program.indexes:
-        raise NotYet(
-            "CREATE INDEX cannot be run yet", hint="sash check and sash explain take the whole language"
-        )
     for query in program.queries:
         if not query.sink:
             raise UserError(

@@ -436,10 +436,11 @@ def _started(
 
 
 def _concerns_run(before: Known, after: Known) -> bool:
-    """Whether the pipeline has to know: other queries, or streams and relations that are gone."""
+    """Whether the pipeline has to know: other queries or indexes, streams and relations that are gone."""
     return (
         before.queries != after.queries
         or before.archives != after.archives
+        or before.indexes != after.indexes
         or any(after.streams.get(name) != stream for name, stream in before.streams.items())
         or any(after.relations.get(name) != relation for name, relation in before.relations.items())
     )

@@ -10,6 +10,7 @@ import pyarrow as pa
 from sash.errors import InternalError
 from sash.lang.bound import QueryDefinition
 from sash.lang.context import Known
+from sash.plan.cost.indexes import index_of_kept_rows
 from sash.runtime.archived import described
 from sash.runtime.report import Refreshed
 from sash.sharing.of_plan import Shared, shared_in
@@ -44,8 +45,9 @@ def shown(kind: str, known: Known, base_dir: Path, refreshes: Mapping[str, Refre
         case "archive":
             return described([*known.archives.values()], base_dir)
         case "index":
-            rows = [(i.name, i.stream, i.column) for i in known.indexes.values()]
-            return _table(("name", "stream", "column"), rows)
+            indexes = ((i, known.streams[i.stream]) for i in known.indexes.values())
+            rows = [(i.name, s.name, i.column, str(index_of_kept_rows(i, s).spec)) for i, s in indexes]
+            return _table(("name", "stream", "column", "using"), rows)
     raise InternalError(f"nothing shows {kind}")
 
 

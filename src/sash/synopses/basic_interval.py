@@ -5,7 +5,8 @@ one row per (pane, group); `move_to` hands sealed panes to the log as the window
 the totals of one window length over the log. Where another method serves the windows better, the synopsis
 is told to `answer_from` it: it is fed with what is in the log and with what comes, and windows are looked
 up in it. That can be changed at any time between two answers. `values` has, by argument, how often each value
-occurs in a group, where queries need to know, and `frequent` the lists of FREQUENT.
+occurs in a group, where queries need to know, or what approximate aggregates keep of that, and `frequent` the
+lists of FREQUENT.
 
 Needs: measures that can be merged. Time: an update is O(1) a row; moving a window by one pane costs
 O(groups in the panes that enter and leave) for subtractable measures, and for extrema and sums of doubles
@@ -22,9 +23,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sash.lang.bound import Scalar
 from sash.operators.evaluate import ARROW_TYPES
 from sash.operators.preaggregate import Partial
 from sash.plan.periodic import SynopsisSpec
+from sash.plan.sketches import Sketched, SketchKind
 from sash.state import kernels
 from sash.state.groups import GroupTable
 from sash.state.layout import Layout
@@ -197,8 +200,14 @@ class BasicIntervalSynopsis:
         self.windows: dict[WindowKey, Sliding | Looked] = {}
         self._store: PaneStore | None = None
         self._moved: int | None = None
-        counting = {each.keys[-1]: each for each in spec.counting()}
-        self.values = {argument: ValueCounts(counting[argument]) for argument in spec.values}
+        counting = {each.keys[-1]: each for each in spec.counting() if not each.is_hashed}
+        hashing = {each.keys[-1]: each for each in spec.counting() if each.is_hashed}
+        self.values: dict[Scalar | Sketched, ValueCounts] = {
+            argument: ValueCounts(counting[argument]) for argument in spec.values
+        }
+        for sketch in spec.sketches:
+            own = hashing if sketch.kind is SketchKind.DISTINCT else counting
+            self.values[sketch] = ValueCounts(own[sketch.argument], sketch.kind)
         self.frequent = {
             call: FrequentItems(counting[call.argument], int(call.parameter or 1), self.groups)
             for call in spec.frequent

@@ -23,7 +23,7 @@ from sash.state import kernels
 from sash.state.groups import GroupTable
 from sash.state.layout import Layout
 from sash.state.ordering import Words
-from sash.synopses.basic_interval import BasicIntervalSynopsis, Dependent, WindowKey
+from sash.synopses.basic_interval import BasicIntervalSynopsis, Dependent, Looked, Sliding, WindowKey
 from sash.synopses.frequent_items import FrequentItems
 from sash.synopses.pane_store import Totals
 from sash.synopses.value_counts import ValueCounts
@@ -250,3 +250,7 @@ class Combined:
         windows = sum(window.nbytes for window in self.windows.values())
         totals = sum(dependent.totals().nbytes for dependent in self.dependents)
         return self.groups.nbytes + places + windows + totals
+
+
+Synopsis = BasicIntervalSynopsis | Combined
+AnyWindow = Sliding | Looked | CombinedWindow

@@ -70,7 +70,7 @@ class Pipeline:
             Snapshot(self.folder, self._batch, through * SECOND, self._states(), tuple(self._kept)),
             {stream.name: stream.retain or 0 for stream in self.streams.values()},
         )
-        forget(self.folder, self._kept, self._batch)
+        forget(Keep(self.folder, self._batch, durable=False), self._kept, self.streams.values())
 
     def _states(self) -> dict[str, StreamState]:
         states = {}

@@ -8,9 +8,10 @@ from dataclasses import asdict, replace
 
 from sash.errors import SashError, UnknownName, UserError
 from sash.lang import Program
-from sash.lang.bound import AggregateCall, QueryDefinition
+from sash.lang.bound import QueryDefinition
 from sash.plan.cost import Statistics
 from sash.plan.explain.build import duration, plan_and_explain
+from sash.plan.explain.indexed import probes
 from sash.plan.explain.measured import Run, measured_text, with_measured
 from sash.plan.explain.picture import to_svg
 from sash.plan.explain.shared import sharing, with_sharing
@@ -18,6 +19,7 @@ from sash.plan.explain.tree import Explained, Step
 from sash.plan.measures import Kept, algebra_of
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec, is_periodic, plan_periodic
 from sash.plan.run_plan import standing_in
+from sash.plan.sketches import BOUNDS, HASHES, POINTS, SketchKind, sketched, written
 from sash.plan.synopsis_choice import Method, choose_synopsis, workload_of
 
 FORMS = ("text", "json", "svg")
@@ -98,13 +100,15 @@ def explanations(program: Program, run: Run | None = None) -> list[Explained]:
     continuous = (found for found, query in zip(planned, queries, strict=True) if not is_periodic(query))
     shared = iter(with_sharing(continuous))
     explained = []
-    for found, query in zip(planned, queries, strict=True):
+    for number, (found, query) in enumerate(zip(planned, queries, strict=True)):
         if is_periodic(query):
             synopsis, notes = _synopsis(query, periodic)
             tree = _looked_up(found.explained.tree, synopsis)
             each = replace(found.explained, tree=tree, notes=notes)
         else:
             each = next(shared)
+        if number >= len(standing) and program.explains[number - len(standing)].query is None:
+            each = replace(each, notes=(*each.notes, *probes(found.plan, program)))
         explained.append(each if run is None else with_measured(each, found.plan, query, run, statistics))
     return explained
 
@@ -164,24 +168,29 @@ def _beside(query: PeriodicQuery, spec: SynopsisSpec, by: str) -> Iterator[str]:
         argument = counting.keys[-1]
         asked = [call for call in query.select.aggregates if call.argument == argument]
         for kept, what in _KEPT.items():
-            calls = ", ".join(_written(call) for call in asked if algebra_of(call).kept is kept)
-            if calls:
+            calls = ", ".join(written(call) for call in asked if algebra_of(call).kept is kept)
+            if calls and not counting.is_hashed:
                 yield f"{counting.name} keeps {by}: {what.format(argument.text)}; it answers {calls}"
+        for call in asked:
+            sketch = sketched(call)
+            if sketch is not None and counting.is_hashed is (sketch.kind is SketchKind.DISTINCT):
+                what = _SKETCHED[sketch.kind].format(argument.text)
+                answered = f"{written(call)} {BOUNDS[sketch.kind]}"
+                yield f"{counting.name} keeps {by}: {what}; it answers {answered}"
 
 
 _VALUES = "how often each value of {} occurs, and the window's values in order"
 _KEPT = {
     Kept.VALUES: _VALUES,
-    Kept.SKETCH: f"{_VALUES}, which is exact",
     Kept.LISTS: "the most frequent values of {}, and counters of the window (Algorithm 6)",
 }
 
 
-def _written(call: AggregateCall) -> str:
-    assert call.argument is not None
-    distinct = "DISTINCT " if call.is_distinct else ""
-    parameter = "" if call.parameter is None else f", {call.parameter}"
-    return f"{call.function.value}({distinct}{call.argument.text}{parameter})"
+_SKETCHED = {
+    SketchKind.DISTINCT: f"hashes of the values of {{}}, the {HASHES + 1:,} least",
+    SketchKind.RANKS: f"values of {{}} in order, up to {POINTS} that stand for equally many",
+    SketchKind.COUNTS: f"the {POINTS} most frequent values of {{}}, counted",
+}
 
 
 def _panes(spec: SynopsisSpec) -> str:
