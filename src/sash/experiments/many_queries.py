@@ -252,7 +252,7 @@ def _check(
             connection.register(name, table)
         for query in queries:
             for instant, given in answers.get(query.name, {}).items():
-                right = connection.execute(query.at(instant)).to_arrow_table()
+                right = connection.sql(query.at(instant)).to_arrow_table()
                 checked += 1
                 wrong += _bag(given) != _bag(right)
     return checked, wrong

@@ -48,7 +48,7 @@ class QueryGroup:
         self.parts = tuple(group for group, _ in parts)
         self.synopsis: BasicIntervalSynopsis | Combined
         if parts:
-            self.synopsis = Combined(spec, [(_kept(group), sign) for group, sign in parts])
+            self.synopsis = Combined(spec, [(group.kept, sign) for group, sign in parts])
         else:
             self.synopsis = BasicIntervalSynopsis(spec)
         # Groups that are put together from this one among others.
@@ -64,6 +64,12 @@ class QueryGroup:
         self._chosen_for: set[Window] = set()
         # How many more times answers are given before the choice is made again.
         self._until_choice = 1
+
+    @property
+    def kept(self) -> BasicIntervalSynopsis:
+        """Its synopsis, if that keeps rows itself."""
+        assert isinstance(self.synopsis, BasicIntervalSynopsis)
+        return self.synopsis
 
     @property
     def first(self) -> int | None:
@@ -169,11 +175,6 @@ class QueryGroup:
 
 Answered = Callable[[str, int], int | None]
 """The last boundary that a query with a slide has answered; None: none."""
-
-
-def _kept(group: QueryGroup) -> BasicIntervalSynopsis:
-    assert isinstance(group.synopsis, BasicIntervalSynopsis)
-    return group.synopsis
 
 
 def _answered(refresher: Refresher, through: int) -> int:

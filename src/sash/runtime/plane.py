@@ -59,9 +59,10 @@ class QueryPlane:
             self.groups.pop(name).leave()
         for name, spec in sorted(specs.items(), key=lambda item: item[1].cover is not None):
             if name not in self.groups:
-                parts = [(self.groups[part], sign) for part, sign in spec.cover.signed] if spec.cover else ()
+                signed = () if spec.cover is None else spec.cover.signed
+                parts_of = [(self.groups[base], sign) for base, sign in signed]
                 stream = self.plan.stream(spec.stream)
-                self.groups[name] = QueryGroup(spec, stream, parts, self.refreshing.is_elastic)
+                self.groups[name] = QueryGroup(spec, stream, parts_of, self.refreshing.is_elastic)
         self._read_in = {spec.name: self.groups[spec.of or spec.name] for spec in self.plan.synopses}
         for name, group in self.groups.items():
             group.keep([query.name for query in self.plan.queries if query.synopsis == name])
@@ -82,7 +83,7 @@ class QueryPlane:
         return max((refresh_of(query.definition).priority for query in queries), default=0)
 
     def absorb_partial(self, partial: Partial) -> None:
-        self._read_in[partial.synopsis].synopsis.absorb(partial)
+        self._read_in[partial.synopsis].kept.absorb(partial)
 
     def absorb(self, harvest: Harvest, streams: Streams, firsts: Firsts) -> None:
         """Take in a batch, whose results are in order of arrival; the rest is how far it brings us."""

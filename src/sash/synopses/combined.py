@@ -17,8 +17,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from sash.lang.bound import AggregateCall, Scalar
 from sash.operators.evaluate import ARROW_TYPES
 from sash.plan.periodic import SynopsisSpec
+from sash.plan.sketches import Sketched
 from sash.state import kernels
 from sash.state.groups import GroupTable
 from sash.state.layout import Layout
@@ -140,8 +142,8 @@ class Combined:
         self.dependents: list[Dependent] = []
         # Strings and values are not put together.
         self.words: dict[int, Words] = {}
-        self.values: dict[object, ValueCounts] = {}
-        self.frequent: dict[object, FrequentItems] = {}
+        self.values: dict[Scalar | Sketched, ValueCounts] = {}
+        self.frequent: dict[AggregateCall, FrequentItems] = {}
 
     @property
     def bases(self) -> list[BasicIntervalSynopsis]:

@@ -58,6 +58,7 @@ def test_a_query_that_does_not_fit_in_is_refused_and_the_others_go_on(tmp_path, 
         desk=desk,
         **options,
     )
+    assert desk.refused is not None
     assert desk.refused.id == error
     assert summary.answered["first"] > 0
 
