@@ -148,16 +148,16 @@ class ValueCounts:
         self.argument = spec.keys[-1]
         self._kind = kind
         self.log = PaneLog(_LAYOUT)
-        self.windows: dict[int, ValueWindow] = {}
+        self.windows: dict[tuple[int, int], ValueWindow] = {}
         self._words = Words()
         self._open: list[ValueRows] = []
         self._sealed = _none()
 
-    def window(self, range_: int) -> ValueWindow:
-        """The window of that length, made on first use."""
-        if range_ not in self.windows:
-            self.windows[range_] = ValueWindow(self, range_)
-        return self.windows[range_]
+    def window(self, key: tuple[int, int]) -> ValueWindow:
+        """The window of a length and of who moves it on, made on first use."""
+        if key not in self.windows:
+            self.windows[key] = ValueWindow(self, key[0])
+        return self.windows[key]
 
     # ---------------------------------------------------------------- panes
 
@@ -219,7 +219,7 @@ class ValueCounts:
         position = self.log.end if pane is None else self.log.position_after(pane - 1)
         self.log.trim(position)
         # A window that nobody moves on would begin anew.
-        self.windows = {r: window for r, window in self.windows.items() if window.left >= self.log.base}
+        self.windows = {key: window for key, window in self.windows.items() if window.left >= self.log.base}
         if len(self._words.values) >= _LEAST_TO_COMPACT:
             self._forget_words()
 
