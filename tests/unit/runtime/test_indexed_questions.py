@@ -62,6 +62,8 @@ def run(
     folder: Path, state: str, more: str = "", batches: int | None = None, desk: Desk | None = None
 ) -> Peek:
     monitor = StopAfter(batches)
+    if batches == 0:
+        monitor.stop.set()
     run_program(
         bind_program(STREAM + RELATION + more + QUERY),
         base_dir=folder,
