@@ -7,16 +7,18 @@ knows no Spark: both runtimes feed it, so they answer alike.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
 from sash.lang.algebra import Node, Stream, Window
-from sash.lang.bound import StreamDefinition
+from sash.lang.bound import IndexDefinition, StreamDefinition
 from sash.operators.preaggregate import Partial
+from sash.plan.cost.indexes import IndexChoice
 from sash.plan.explain.tree import Measured
 from sash.plan.run_plan import united
+from sash.plan.value_indexes import choose_value_index, index_on
 from sash.runtime.cell import StateFile
 from sash.runtime.clock import Clock, Streams, StreamState
 from sash.runtime.groups import QueryGroup
@@ -58,6 +60,17 @@ class QueryPlane:
             for name in {query.synopsis for query in part.plan.queries}:
                 since = None if name in own else part.since
                 self.groups[name].add(part.plan.queries_of(name), since)
+
+    def index_values(self, indexes: Sequence[IndexDefinition]) -> None:
+        """Answer aggregates of columns that have an index from it, if it can."""
+        for name, group in self.groups.items():
+            for argument, counts in group.synopsis.values.items():
+                index = index_on(group.spec, argument, indexes)
+                chosen = None
+                if index is not None:
+                    queries, stream = self.plan.queries_of(name), self.plan.stream(group.spec.stream)
+                    chosen = choose_value_index(index, group.spec, argument, queries, stream)
+                counts.answer_from(chosen.spec if isinstance(chosen, IndexChoice) else None)
 
     def absorb_partial(self, partial: Partial) -> None:
         self._read_in[partial.synopsis].synopsis.absorb(partial)

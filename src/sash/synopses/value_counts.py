@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sash.lang.indexing import IndexSpec
 from sash.operators.aggregates.values import column_array
 from sash.operators.evaluate import ARROW_TYPES
 from sash.operators.preaggregate import Partial
@@ -30,6 +31,7 @@ from sash.state.layout import Layout
 from sash.state.ordering import Words, ordinal_to_double, to_ordinal
 from sash.state.panelog import PaneLog
 from sash.synopses.b_int_qnt import Tallies, ValueRows
+from sash.synopses.indexed_values import IndexedWindow
 
 Ints = npt.NDArray[np.int64]
 
@@ -124,6 +126,10 @@ class ValueWindow:
         places = np.repeat(begins - offsets[:-1], lengths) + np.arange(offsets[-1])
         return Tallies(slots, offsets, self.values[places], self.counts[places])
 
+    def recode(self, codes: Ints) -> None:
+        """Words have other codes, in the same order."""
+        self.values = codes[self.values]
+
     def renumber(self, place: Ints) -> None:
         """Slot s is now place[s], in the same order."""
         if self.left < self._all.log.base:
@@ -142,16 +148,26 @@ class ValueCounts:
         self.spec = spec
         self.argument = spec.keys[-1]
         self.log = PaneLog(_LAYOUT)
-        self.windows: dict[int, ValueWindow] = {}
+        self.windows: dict[int, ValueWindow | IndexedWindow] = {}
+        self._index: IndexSpec | None = None
         self._words = Words()
         self._open: list[ValueRows] = []
         self._sealed = _none()
 
-    def window(self, range_: int) -> ValueWindow:
+    def window(self, range_: int) -> ValueWindow | IndexedWindow:
         """The window of that length, made on first use."""
         if range_ not in self.windows:
-            self.windows[range_] = ValueWindow(self, range_)
+            index = self._index
+            made = ValueWindow(self, range_) if index is None else IndexedWindow(self, range_, index)
+            self.windows[range_] = made
         return self.windows[range_]
+
+    def answer_from(self, index: IndexSpec | None) -> None:
+        """Keep the values of windows in an index, if there are no groups; None: as one sorted run."""
+        if index != self._index:
+            self._index = index
+            # Windows are made anew when they are next asked for, from what the log has.
+            self.windows = {}
 
     # ---------------------------------------------------------------- panes
 
@@ -182,7 +198,7 @@ class ValueCounts:
         logged = self.log.ints[: self.log.end - self.log.base]
         logged[:, 1] = codes[logged[:, 1]]
         for window in self.windows.values():
-            window.values = codes[window.values]
+            window.recode(codes)
 
     def seal(self, pane: int) -> None:
         """Nothing more comes for panes up to `pane`."""

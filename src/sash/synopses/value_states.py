@@ -21,8 +21,8 @@ from sash.state.groups import Dictionary
 from sash.state.layout import Layout
 from sash.synopses.finalize import Values
 from sash.synopses.frequent_items import FrequentItems
-from sash.synopses.value_calls import answer
-from sash.synopses.value_counts import ValueCounts
+from sash.synopses.value_calls import answer, answer_from_index
+from sash.synopses.value_counts import ValueCounts, ValueWindow
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -78,8 +78,11 @@ class ValueStates:
         if not self._columns:
             return ints
         columns = [ints]
+        windows = {argument: counts.window(self._range) for argument, counts in self._counts.items()}
         tallies = {
-            argument: counts.window(self._range).tallies(slots) for argument, counts in self._counts.items()
+            argument: window.tallies(slots)
+            for argument, window in windows.items()
+            if isinstance(window, ValueWindow)
         }
         for call in self._columns:
             assert call.argument is not None
@@ -87,7 +90,11 @@ class ValueStates:
                 bits = self._frequent[call].answer(slots).texts()
                 valid = np.asarray(bits.is_valid())
             else:
-                bits, valid = answer(call, tallies[call.argument], self._counts[call.argument])
+                counts, window = self._counts[call.argument], windows[call.argument]
+                if isinstance(window, ValueWindow):
+                    bits, valid = answer(call, tallies[call.argument], counts)
+                else:
+                    bits, valid = answer_from_index(call, window, slots, counts)
             if isinstance(bits, pa.Array):
                 bits = self._number(bits)
             columns += [bits[:, None], valid.astype(np.int64)[:, None]]
