@@ -12,9 +12,11 @@ class UpdateReport:
     """The counts of one update.
 
     `scheduled` is how many sub-indices the layout named, of `sub_indices`; of those, `rewritten` had
-    something to do, for which `opened` segments were read. `inserted` and `removed` are rows, `dropped`
-    segments that went unopened. `unmatched` rows were taken back that were not there. `is_repeated`: the
-    batch had been committed before, so nothing was done.
+    something to do, for which `opened` segments were read. In `sought` sub-indices rows were looked for that
+    are taken back. `inserted` and `removed` are rows, `dropped` segments that went unopened. `unmatched` rows
+    were taken back that were not there. `rows` and `bytes` are what is stored afterwards, `asked` how many
+    questions came since the update before. `is_repeated`: the batch had been committed before, so nothing was
+    done.
     """
 
     version: int
@@ -23,12 +25,16 @@ class UpdateReport:
     scheduled: int = 0
     rewritten: int = 0
     opened: int = 0
+    sought: int = 0
     dropped: int = 0
     inserted: int = 0
     removed: int = 0
     unmatched: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    rows: int = 0
+    bytes: int = 0
+    asked: int = 0
     is_repeated: bool = False
 
 

@@ -14,6 +14,7 @@ from typing import Self
 
 import pyarrow as pa
 
+from sash.archive.asked import note_question
 from sash.archive.conditions import Condition, ready
 from sash.archive.manifest import Manifest
 from sash.archive.report import Description, describe
@@ -121,6 +122,7 @@ class Snapshot:
         `columns` may name BORN and DIES, too; without it the columns of the archive are given. `within` is
         the length of a smaller window.
         """
+        note_question(self.root)
         names = self._names(columns)
         conditions = ready(where, self.spec.columns, self.spec.key)
         after = self._after(within)

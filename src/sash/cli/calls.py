@@ -212,9 +212,13 @@ def prints_results(program: Program) -> bool:
 def ask(
     checkpoint: Path | None, archives: Sequence[Path], text: str, isolation: str | None
 ) -> tuple[pa.Table, str]:
-    """The answer of a one-time query, and a line that says of when it is, and its isolation."""
+    """The answer of a one-time query, and a line that says of when it is, and its isolation.
+
+    A line more for each column that is approximate.
+    """
     from sash.cli.format import instant
     from sash.errors import UserError
+    from sash.operators.bounds import told_bounds
     from sash.runtime.peek import Peek, ask_archives
     from sash.transactions.events import Isolation
 
@@ -235,7 +239,8 @@ def ask(
     when = "before the first instant"
     if answer.instant is not None:
         when = f"at {instant(answer.instant, units.pop() if len(units) == 1 else None)}"
-    return answer.table, f"{when} ({answer.isolation})"
+    bounds = (f"\napproximate: {name} is {bound}" for name, bound in told_bounds(answer.table.schema).items())
+    return answer.table, f"{when} ({answer.isolation}){''.join(bounds)}"
 
 
 def print_table(table: pa.Table, form: str) -> None:

@@ -26,7 +26,8 @@ from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.cost.indexes import IndexChoice
 from sash.plan.run_plan import RunPlan, plan_run
 from sash.plan.value_indexes import choose_value_index, index_on
-from sash.runtime.groups import QueryGroup
+from sash.runtime.groups import QueryGroup, answer_together
+from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.value_states import ValueStates
 
 NAME = "periodic-values"
@@ -81,7 +82,10 @@ class _Fed:
         spec = next(spec for spec in self.plan.synopses if spec.of is None)
         (query,) = self.plan.queries
         self.group = QueryGroup(spec, self.plan.stream("s"))
-        self.group.first = _SECOND
+        self.group.begin(_SECOND)
+        synopsis = self.group.synopsis
+        assert isinstance(synopsis, BasicIntervalSynopsis)
+        self._synopsis = synopsis
         self._calls = query.select.aggregates
         (argument,) = spec.values
         self.kind = "sorted run"
@@ -90,9 +94,9 @@ class _Fed:
             chosen = choose_value_index(defined, spec, argument, self.plan.queries, self.plan.stream("s"))
             if not isinstance(chosen, IndexChoice):
                 raise InternalError(chosen)
-            self.group.synopsis.values[argument].answer_from(chosen.spec)
+            synopsis.values[argument].answer_from(chosen.spec)
             self.kind = str(chosen.spec)
-        self._states = ValueStates(self.group.synopsis, query.window.range, self._calls)
+        self._states = ValueStates(synopsis, query.window.range, self._calls)
         self.now = 0
         self._range = query.window.range
 
@@ -104,11 +108,11 @@ class _Fed:
     def take(self, partials: list[Partial]) -> None:
         self.now += _SECOND
         for partial in partials:
-            self.group.synopsis.absorb(partial)
+            self._synopsis.absorb(partial)
 
     def answer(self) -> tuple[int, int]:
         """Move the window on to the sub-window that came last, and ask for both aggregates."""
-        synopsis = self.group.synopsis
+        synopsis = self._synopsis
         synopsis.seal(self.now)
         synopsis.move_to(self.now)
         self._states.advance(self.now)
@@ -128,7 +132,7 @@ def _measured(setting: Setting, sizes: Sizes) -> dict[str, Cell]:
     for values in given.fill:
         for fed in (indexed, run, whole):
             fed.take(fed.count(values))
-    for _ in whole.group.answer(whole.now):
+    for _ in answer_together([whole.group], whole.now):
         pass
     answers: dict[str, tuple[int, int]] = {"index": indexed.answer(), "run": run.answer()}
     waiting: dict[str, list[Partial]] = {}
@@ -147,7 +151,7 @@ def _measured(setting: Setting, sizes: Sizes) -> dict[str, Cell]:
 
     def refreshed(values: pa.Array) -> object:
         whole.take(waiting["whole"])
-        return list(whole.group.answer(whole.now))
+        return list(answer_together([whole.group], whole.now))
 
     def rescanned(values: pa.Array) -> object:
         plain.slide(values)

@@ -1,21 +1,23 @@
-"""Range conditions in HAVING: those parts that a collective index can answer (004 section 4).
+"""Range conditions in HAVING: queries that differ in them alone are answered together, and by indexes.
 
-A condition is `aggregate comparison constant` between the outermost ANDs, for COUNT, SUM, MIN or MAX of
-numbers. What else HAVING asks is evaluated for the groups that the index gives.
+A condition is `aggregate comparison constant` between the outermost ANDs, the aggregate being a number. Those
+on COUNT, SUM, MIN and MAX a collective index can look up (004 section 4); what else HAVING asks is evaluated
+for the groups that the index gives.
 """
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 from sqlglot import exp
 
-from sash.lang.bound import AggregateCall, AggregateFunction, BoundSelect
+from sash.lang.bound import AggregateCall, AggregateFunction, BoundSelect, Scalar
 from sash.lang.types import Type
-from sash.plan.constants import value_of
+from sash.plan.constants import is_plain, value_of
 from sash.plan.scalars import columns_of, parts_of, tree_of
 
 _INDEXED = frozenset(AggregateFunction[name] for name in ("COUNT", "SUM", "MIN", "MAX"))
@@ -74,23 +76,64 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class RangeCondition:
-    """A threshold on an aggregate of a query."""
+    """A threshold on an aggregate of a query, which is compared as it is or as a double."""
 
     call: AggregateCall
     threshold: Threshold
+    is_double: bool
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether a collective index can look such a condition up."""
+        return self.call.function in _INDEXED and not self.call.is_distinct
+
+    def __str__(self) -> str:
+        argument = "*" if self.call.argument is None else self.call.argument.text
+        distinct = "DISTINCT " if self.call.is_distinct else ""
+        threshold = f"{self.threshold.comparison.value} {self.threshold.value:,}"
+        return f"{self.call.function.value}({distinct}{argument}) {threshold}"
+
+
+@dataclass(frozen=True, slots=True)
+class Having:
+    """The range conditions of HAVING, in the order in which they stand, and whether they are all of it."""
+
+    ranges: tuple[RangeCondition, ...] = ()
+    is_all: bool = False
+
+    @staticmethod
+    def of(select: BoundSelect) -> Having:
+        if select.having is None:
+            return Having()
+        return _having(select.having, select.aggregates)
 
 
 def range_conditions(select: BoundSelect) -> tuple[RangeCondition, ...]:
     """The parts of HAVING that an index can answer, in the order in which they stand."""
-    if select.having is None:
-        return ()
-    found = []
-    for part in parts_of(tree_of(select.having.sql)):
-        for aggregate, comparison, constant in _compared(part):
-            call, value = _call(select, aggregate), _number(constant)
-            if call is not None and value is not None:
-                found.append(RangeCondition(call, Threshold(comparison, value)))
-    return tuple(found)
+    return tuple(condition for condition in Having.of(select).ranges if condition.is_indexed)
+
+
+@lru_cache(maxsize=16_384)
+def _having(having: Scalar, aggregates: tuple[AggregateCall, ...]) -> Having:
+    found: list[RangeCondition] = []
+    is_all = True
+    for part in parts_of(tree_of(having.sql)):
+        sides = _compared(part)
+        ranges = [each for each in (_condition(aggregates, *side) for side in sides) if each is not None]
+        is_all = is_all and len(ranges) == (2 if isinstance(part, exp.Between) else 1)
+        found += ranges
+    return Having(tuple(found), is_all)
+
+
+def _condition(
+    aggregates: tuple[AggregateCall, ...], aggregate: exp.Expr, comparison: Comparison, constant: exp.Expr
+) -> RangeCondition | None:
+    tree = aggregate.unnest()
+    is_cast = isinstance(tree, exp.Cast) and tree.to.is_type(exp.DType.DOUBLE)
+    call, value = _call(aggregates, tree.this.unnest() if is_cast else tree), _number(constant)
+    if call is None or value is None:
+        return None
+    return RangeCondition(call, Threshold(comparison, value), is_cast or call.type is Type.DOUBLE)
 
 
 def _compared(part: exp.Expr) -> list[tuple[exp.Expr, Comparison, exp.Expr]]:
@@ -106,28 +149,20 @@ def _compared(part: exp.Expr) -> list[tuple[exp.Expr, Comparison, exp.Expr]]:
     return [(left, comparison, right), (right, comparison.turned, left)]
 
 
-def _call(select: BoundSelect, tree: exp.Expr) -> AggregateCall | None:
-    """The aggregate that an expression is, as it is or made a double."""
-    tree = tree.unnest()
-    if isinstance(tree, exp.Cast) and tree.to.is_type(exp.DType.DOUBLE):
-        tree = tree.this.unnest()
+def _call(aggregates: tuple[AggregateCall, ...], tree: exp.Expr) -> AggregateCall | None:
+    """The aggregate that an expression is, if its values are numbers."""
     if not isinstance(tree, exp.Column):
         return None
-    call = next((call for i, call in enumerate(select.aggregates) if tree.name == f"a{i}"), None)
-    if call is None or call.function not in _INDEXED or call.is_distinct:
-        return None
-    if call.argument is not None and call.function is not AggregateFunction.COUNT:
-        if call.argument.type not in (Type.BIGINT, Type.DOUBLE):
-            return None
-    return call
+    call = next((call for i, call in enumerate(aggregates) if tree.name == f"a{i}"), None)
+    return call if call is not None and call.type in (Type.BIGINT, Type.DOUBLE) else None
 
 
 def _number(tree: exp.Expr) -> float | None:
+    """A constant: an integer where it is a BIGINT."""
     if columns_of(tree):
         return None
-    value = value_of(tree.sql(dialect="duckdb"))
-    if value is None:
-        return None
+    value = tree if is_plain(tree) else value_of(tree.sql(dialect="duckdb"))
+    is_integer = isinstance(value, exp.Cast)
     if isinstance(value, exp.Cast):
         value = value.this
     sign = 1
@@ -135,4 +170,4 @@ def _number(tree: exp.Expr) -> float | None:
         value, sign = value.this, -1
     if not isinstance(value, exp.Literal) or value.is_string:
         return None
-    return sign * float(value.this)
+    return sign * (int(value.this) if is_integer else float(value.this))

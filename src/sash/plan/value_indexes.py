@@ -19,11 +19,8 @@ from sash.plan.periodic import PeriodicQuery, SynopsisSpec
 _F = AggregateFunction
 _QUESTIONS = {
     _F.COUNT: Question.COUNT_DISTINCT,
-    _F.APPROX_COUNT_DISTINCT: Question.COUNT_DISTINCT,
     _F.QUANTILE: Question.QUANTILE,
-    _F.APPROX_QUANTILE: Question.QUANTILE,
     _F.TOP: Question.TOP,
-    _F.APPROX_TOP: Question.TOP,
 }
 
 

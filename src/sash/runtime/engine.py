@@ -26,6 +26,7 @@ import pyarrow as pa
 from sash.errors import CheckpointError, InternalError, SashError, SinkError
 from sash.lang import Program
 from sash.lang.bound import QueryDefinition, StreamDefinition
+from sash.operators.bounds import with_bounds
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.periodic import SynopsisSpec
@@ -281,7 +282,7 @@ class Engine:
         for part in parts:
             if not part.continuous.is_idle:
                 part.continuous.load(manifest.batch, manifest.cells)
-        self.plane.restore(self.streams, self.firsts, manifest.complete_through)
+        self.plane.restore(self.streams, self.firsts, manifest.complete_through, manifest.held_from)
         ended = {name for name, state in self.streams.items() if state.ended}
         self._feeder.resume(manifest.batch + 1, manifest.positions, ended, manifest.is_last)
         self._answered.update({query.name: manifest.answered[query.name] for query in self.plan.definitions})
@@ -291,7 +292,7 @@ class Engine:
         self._publish()
         if change.new:
             program, asked = only(self._program, change.new)
-            plan = plan_run(program, self._made, asked, self.plan.synopses)
+            plan = plan_run(program, self._made, asked, self.plane.hosts())
             self._add(plan, self._read_relations(plan))
         self._is_last_taken = self._feeder.is_finished
 
@@ -332,7 +333,7 @@ class Engine:
         self.settle()
         change = difference(self.plane.parts.values(), program)
         added, asked = only(program, change.new)
-        plan = plan_run(added, self._made, asked, self.plan.synopses)
+        plan = plan_run(added, self._made, asked, self.plane.hosts())
         here = {name: source for name, source in self._sources.items() if self._stays(source, program)}
         opened = {s.name: self._open_source(s) for s in plan.streams if s.name not in here}
         sinks = self._open_sinks(plan)
@@ -361,7 +362,7 @@ class Engine:
         self._sources = {**here, **opened}
         self.streams = {name: state for name, state in self.streams.items() if name in here}
         self._program = program
-        self._set(narrow(list(self.plane.parts.values()), change.gone, plan.queries))
+        self._set(narrow(list(self.plane.parts.values()), change.gone, plan))
         if change.new:
             self._add(plan, relations)
         self._prepare_keeping()
@@ -634,6 +635,7 @@ class Engine:
                     tuple(PartState(p.number, p.first, tuple(sorted(p.dropped)), p.since) for p in parts),
                     self._made,
                     tuple(self._kept),
+                    self.plane.held_from(),
                 )
             )
         self.committed = entry.number
@@ -722,7 +724,10 @@ class Engine:
         for query in questions_in(self._program):
             if reads_archives(query.plan):
                 answers[query.name] = once_archived(query.plan, self._program, self.options.base_dir).table
-        return {query.name: answers[query.name] for query in questions_in(self._program)}
+        return {
+            query.name: answers[query.name].cast(with_bounds(answers[query.name].schema, query.plan))
+            for query in questions_in(self._program)
+        }
 
     def close(self) -> None:
         """Let go of everything, also after a failure, which is what the user should hear of."""
@@ -764,9 +769,10 @@ def _refuse_another_program(directory: Path, change: Difference) -> None:
 def _answers(plan: RunPlan) -> Iterator[tuple[QueryDefinition, pa.Schema]]:
     """All queries and what they give."""
     for query in plan.queries:
-        yield query.definition, answer_schema(query.select, plan.stream(query.select.stream))
+        schema = answer_schema(query.select, plan.stream(query.select.stream))
+        yield query.definition, with_bounds(schema, query.definition.plan)
     for continuous in plan.continuous:
-        yield continuous.definition, continuous_schema(continuous)
+        yield continuous.definition, with_bounds(continuous_schema(continuous), continuous.definition.plan)
 
 
 def _chunk_rows(batch_rows: int, cores: int) -> int:

@@ -1,5 +1,8 @@
 """Query groups: a synopsis and the queries that read it, whichever part of the run they came with.
 
+A synopsis that is put together from others (002, section 8.3.3) is a group, too, that keeps nothing. Groups
+that have rows in common are moved on together, boundary by boundary (`answer_together`).
+
 How windows are looked up is chosen by what is asked (`plan/synopsis_choice.py`), and again when queries come
 or go and as the groups of the stream become known; answers do not depend on it.
 """
@@ -8,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -18,26 +21,66 @@ from sash.plan.periodic import PeriodicQuery, SynopsisSpec
 from sash.plan.synopsis_choice import Method, SynopsisChoice, rechoose_synopsis, workload_of
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.build import build_store
+from sash.synopses.combined import Combined
 from sash.synopses.refresh import Refresher
 
 # So often are answers given between two choices.
 _ANSWERS_PER_CHOICE = 64
+_UNKNOWN = SynopsisChoice(Method.BASIC, "nothing is known of the stream yet", 0.0)
 
 
 class QueryGroup:
-    """`first` is the first instant of the synopsis's stream since it is there; before it nobody answers."""
+    """`first` is the first instant of the synopsis's stream since it is there; before it nobody answers.
 
-    def __init__(self, spec: SynopsisSpec, stream: StreamDefinition) -> None:
+    `parts` are the groups from whose synopses this one is put together, with 1 or −1. All is known of what
+    came after `held_from`; None: of everything.
+    """
+
+    def __init__(
+        self, spec: SynopsisSpec, stream: StreamDefinition, parts: Sequence[tuple[QueryGroup, int]] = ()
+    ) -> None:
         self.spec = spec
-        self.synopsis = BasicIntervalSynopsis(spec)
-        self.first: int | None = None
+        self.parts = tuple(group for group, _ in parts)
+        self.synopsis: BasicIntervalSynopsis | Combined
+        if parts:
+            self.synopsis = Combined(spec, [(_kept(group), sign) for group, sign in parts])
+        else:
+            self.synopsis = BasicIntervalSynopsis(spec)
+        # Groups that are put together from this one among others.
+        self._above: list[QueryGroup] = []
+        for group in self.parts:
+            group._above.append(self)
+        self._first: int | None = None
+        self.held_from: int | None = None
         self._stream = stream
         self._queries: set[str] = set()
-        self._refreshers: list[Refresher] = []
-        self.choice = SynopsisChoice(Method.BASIC, "nothing is known of the stream yet", 0.0)
+        self.refreshers: list[Refresher] = []
+        self.choice = _UNKNOWN
         self._chosen_for: set[Window] = set()
         # How many more times answers are given before the choice is made again.
         self._until_choice = 1
+
+    @property
+    def first(self) -> int | None:
+        if not self.parts:
+            return self._first
+        return min((group.first for group in self.parts if group.first is not None), default=None)
+
+    def begin(self, first: int | None) -> None:
+        """The first instant is known."""
+        self._first = first
+
+    def leave(self) -> None:
+        """Nobody reads it any more."""
+        if isinstance(self.synopsis, Combined):
+            self.synopsis.leave()
+        for group in self.parts:
+            group._above.remove(self)
+
+    @property
+    def _readers(self) -> list[Refresher]:
+        """Who reads what it keeps."""
+        return [*self.refreshers, *(refresher for group in self._above for refresher in group.refreshers)]
 
     def add(self, queries: Collection[PeriodicQuery], since: int | None) -> None:
         """Answer these queries, too: from the instants after `since`, or from the first on."""
@@ -46,66 +89,64 @@ class QueryGroup:
             if query.name not in self._queries:
                 sharers[query.window].append(query)
                 self._queries.add(query.name)
-        self._refreshers += [
+        self.refreshers += [
             Refresher(self.synopsis, window, members, self._stream, since)
             for window, members in sharers.items()
         ]
+        for group in (self, *self.parts):
+            group._reconsider(sharers)
+
+    def _reconsider(self, windows: Iterable[Window]) -> None:
+        """Look windows up in the log until it is clear what is best for those that have come."""
         self._until_choice = 1
+        is_basic = self.choice.method is Method.BASIC
+        if isinstance(self.synopsis, BasicIntervalSynopsis) and not is_basic:
+            if not self._chosen_for.issuperset(windows):
+                self.synopsis.answer_from(None)
+                self.choice, self._chosen_for = _UNKNOWN, set()
 
     def keep(self, queries: Collection[str]) -> None:
         """Answer no others."""
         gone = self._queries - set(queries)
         if gone:
             self._queries -= gone
-            self._refreshers = [refresher for refresher in self._refreshers if not refresher.drop(gone)]
+            self.refreshers = [refresher for refresher in self.refreshers if not refresher.drop(gone)]
 
-    def answer(self, through: int) -> Iterator[tuple[str, pa.Table]]:
-        """The answers of all boundaries up to `through`."""
-        first = self.first
-        if first is None or not self._refreshers:
-            return
-        self.synopsis.seal(through)
-        # What is sealed does not change meanwhile, so a refresher's next boundary changes only by its steps.
-        dues = [(due, i) for i, r in enumerate(self._refreshers) if (due := r.due(first)) is not None]
-        heapq.heapify(dues)
-        while dues and dues[0][0] <= through:
-            boundary, index = dues[0]
-            refresher = self._refreshers[index]
-            self.synopsis.move_to(boundary)
-            refresher.step(boundary, through)
-            if refresher.is_full:
-                yield from refresher.flush().items()
-            due = refresher.due(first)
-            if due is None:
-                heapq.heappop(dues)
-            else:
-                heapq.heapreplace(dues, (due, index))
-        for refresher in self._refreshers:
-            yield from refresher.flush().items()
+    def settle(self, through: int) -> None:
+        """After the answers of all boundaries up to `through`."""
         self._join()
-        self.synopsis.trim(min(refresher.left for refresher in self._refreshers))
+        readers = self._readers
+        self.synopsis.forget_windows({refresher.window.range for refresher in readers})
+        if isinstance(self.synopsis, Combined):
+            self.synopsis.trim()
+            return
+        if not readers:
+            return
+        synopsis = self.synopsis
+        synopsis.trim(min(refresher.left_in(synopsis) for refresher in readers))
+        self.held_from = latest(self.held_from, self.horizon(through))
         self._until_choice -= 1
         if self._until_choice == 0:
-            self._choose()
+            self._choose(synopsis)
 
     def _join(self) -> None:
         """Let queries that came at different times go on together where they have come equally far."""
         known: dict[Window, Refresher] = {}
-        for refresher in self._refreshers:
+        for refresher in self.refreshers:
             other = known.setdefault(refresher.window, refresher)
             if other is not refresher:
                 other.join(refresher)
-        self._refreshers = [refresher for refresher in self._refreshers if not refresher.is_idle]
+        self.refreshers = [refresher for refresher in self.refreshers if not refresher.is_idle]
 
-    def _choose(self) -> None:
+    def _choose(self, synopsis: BasicIntervalSynopsis) -> None:
         """Look windows up in the way that is cheapest for what is asked and what has come so far."""
         self._until_choice = _ANSWERS_PER_CHOICE
-        windows = {refresher.window for refresher in self._refreshers}
-        log, spec = self.synopsis.log, self.spec
+        windows = {refresher.window for refresher in self._readers}
+        log, spec = synopsis.log, self.spec
         rows = log.end - log.base
         if not rows:
             return
-        groups = self.synopsis.groups.size if spec.keys else 1
+        groups = synopsis.groups.size if spec.keys else 1
         panes = log.pane_at(log.end - 1) - log.pane_at(log.base) + 1
         density = min(1.0, rows / (panes * max(1, groups)))
         workload = workload_of(spec.panes, spec.measures, windows, groups=groups, density=density)
@@ -114,25 +155,88 @@ class QueryGroup:
         self.choice = choice
         self._chosen_for = windows
         if is_other:
-            self.synopsis.answer_from(build_store(choice.method, workload))
+            synopsis.answer_from(build_store(choice.method, workload))
 
     def horizon(self, through: int) -> int | None:
         """Panes that end by this instant are in no window any more."""
-        windows = [refresher.window for refresher in self._refreshers]
+        windows = [refresher.window for refresher in self._readers]
         horizons = [last_boundary(through, window.slide) - window.range for window in windows]
         return min(horizons, default=None)
 
-    def catch_up(self, through: int) -> None:
-        """After a restart: everything up to `through` has been answered already."""
-        if self.first is None:
-            return
-        self.synopsis.seal(through)
-        for boundary, refresher in sorted(
-            ((last_boundary(through, r.window.slide), r) for r in self._refreshers), key=lambda item: item[0]
-        ):
-            if boundary >= self.first and refresher.has_answered_at(boundary):
-                self.synopsis.move_to(boundary)
-                refresher.catch_up(boundary)
-
 
 Groups = Mapping[str, QueryGroup]
+
+
+def _kept(group: QueryGroup) -> BasicIntervalSynopsis:
+    assert isinstance(group.synopsis, BasicIntervalSynopsis)
+    return group.synopsis
+
+
+def latest(*instants: int | None) -> int | None:
+    """The last of the instants that are known."""
+    return max((instant for instant in instants if instant is not None), default=None)
+
+
+def clusters(groups: Iterable[QueryGroup]) -> list[list[QueryGroup]]:
+    """Groups that have rows in common, directly or by others."""
+    cluster_of: dict[int, list[QueryGroup]] = {}
+    for group in groups:
+        cluster = [group]
+        for part in group.parts:
+            for member in cluster_of.get(id(part), [part]):
+                if all(member is not known for known in cluster):
+                    cluster.append(member)
+        cluster_of.update({id(member): cluster for member in cluster})
+    return list({id(cluster): cluster for cluster in cluster_of.values()}.values())
+
+
+def answer_together(groups: Sequence[QueryGroup], through: int) -> Iterator[tuple[str, pa.Table]]:
+    """The answers of all boundaries up to `through`."""
+    steps = _steps(groups)
+    if not steps:
+        return
+    for group in groups:
+        group.synopsis.seal(through)
+    # What is sealed does not change meanwhile, so a refresher's next boundary changes only by its steps.
+    dues = [
+        (due, i) for i, (_, first, refresher) in enumerate(steps) if (due := refresher.due(first)) is not None
+    ]
+    heapq.heapify(dues)
+    while dues and dues[0][0] <= through:
+        boundary, index = dues[0]
+        group, first, refresher = steps[index]
+        group.synopsis.move_to(boundary)
+        refresher.step(boundary, through)
+        if refresher.is_full:
+            yield from refresher.flush().items()
+        due = refresher.due(first)
+        if due is None:
+            heapq.heappop(dues)
+        else:
+            heapq.heapreplace(dues, (due, index))
+    for _, _, refresher in steps:
+        yield from refresher.flush().items()
+    for group in groups:
+        group.settle(through)
+
+
+def catch_up_together(groups: Sequence[QueryGroup], through: int) -> None:
+    """After a restart: everything up to `through` has been answered already."""
+    steps = _steps(groups)
+    for group, _, _ in steps:
+        group.synopsis.seal(through)
+    answered = [(last_boundary(through, r.window.slide), i) for i, (_, _, r) in enumerate(steps)]
+    for boundary, index in sorted(answered):
+        group, first, refresher = steps[index]
+        if boundary >= first and refresher.has_answered_at(boundary):
+            group.synopsis.move_to(boundary)
+            refresher.catch_up(boundary)
+
+
+def _steps(groups: Iterable[QueryGroup]) -> list[tuple[QueryGroup, int, Refresher]]:
+    return [
+        (group, first, refresher)
+        for group in groups
+        if (first := group.first) is not None
+        for refresher in group.refreshers
+    ]

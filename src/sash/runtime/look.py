@@ -24,6 +24,7 @@ from sash.errors import CheckpointError, UserError
 from sash.lang import Program, algebra
 from sash.lang.algebra import Node, WindowKind, WindowSpec
 from sash.lang.bound import StreamDefinition
+from sash.operators.bounds import with_bounds
 from sash.operators.delta import Delta
 from sash.plan.panes import last_boundary
 from sash.plan.run_plan import RunPlan, feed_of, plan_run
@@ -214,9 +215,12 @@ class Question:
     def answer(self, isolation: Isolation) -> OnceAnswer:
         assert self._state is not None
         if self._found is not None:
-            return OnceAnswer(*self._found, self._state.batch, isolation)
-        (table,) = self._plane.once().values()
-        return OnceAnswer(table, self._state.through, self._state.batch, isolation)
+            table, instant = self._found
+        else:
+            (table,) = self._plane.once().values()
+            instant = self._state.through
+        table = table.cast(with_bounds(table.schema, self._asked))
+        return OnceAnswer(table, instant, self._state.batch, isolation)
 
 
 def _relations(plan: RunPlan, base_dir: Path) -> dict[str, Delta]:

@@ -17,17 +17,22 @@ from sash.lang.bound import IndexDefinition, StreamDefinition
 from sash.operators.preaggregate import Partial
 from sash.plan.cost.indexes import IndexChoice
 from sash.plan.explain.tree import Measured
+from sash.plan.periodic import Hosts
 from sash.plan.run_plan import united
 from sash.plan.value_indexes import choose_value_index, index_on
 from sash.runtime.cell import StateFile
 from sash.runtime.clock import Clock, Streams, StreamState
-from sash.runtime.groups import QueryGroup
+from sash.runtime.groups import QueryGroup, answer_together, catch_up_together, clusters, latest
 from sash.runtime.harvest import Harvest
 from sash.runtime.part import Part
 from sash.runtime.report import DRIVER, Held
+from sash.synopses.combined import Combined
 
 Firsts = Mapping[int, Mapping[str, int]]
 """The first instants of streams, by part."""
+
+
+_LONG_AGO = -(1 << 62)
 
 
 class QueryPlane:
@@ -48,23 +53,32 @@ class QueryPlane:
         self.plan = replace(plan, streams=tuple(streams))
         self.clock = Clock.of(self.plan, [feed for part in self.parts.values() for feed in part.plan.feeds])
         specs = {spec.name: spec for spec in self.plan.synopses if spec.of is None}
-        self.groups = {name: group for name, group in self.groups.items() if name in specs}
-        for name, spec in specs.items():
+        for name in self.groups.keys() - specs.keys():
+            self.groups.pop(name).leave()
+        for name, spec in sorted(specs.items(), key=lambda item: item[1].cover is not None):
             if name not in self.groups:
-                self.groups[name] = QueryGroup(spec, self.plan.stream(spec.stream))
+                parts = [(self.groups[part], sign) for part, sign in spec.cover.signed] if spec.cover else ()
+                self.groups[name] = QueryGroup(spec, self.plan.stream(spec.stream), parts)
         self._read_in = {spec.name: self.groups[spec.of or spec.name] for spec in self.plan.synopses}
         for name, group in self.groups.items():
             group.keep([query.name for query in self.plan.queries if query.synopsis == name])
         for part in self.parts.values():
-            own = {spec.name for spec in part.origin.synopses}
+            own = {spec.name for spec in part.origin.synopses if spec.cover is None}
+            for name in own & self.groups.keys():
+                self.groups[name].held_from = latest(self.groups[name].held_from, part.since)
             for name in {query.synopsis for query in part.plan.queries}:
-                since = None if name in own else part.since
+                since = None if own.issuperset(specs[name].bases) else part.since
                 self.groups[name].add(part.plan.queries_of(name), since)
+        self._clusters = clusters(self.groups.values())
 
     def index_values(self, indexes: Sequence[IndexDefinition]) -> None:
         """Answer aggregates of columns that have an index from it, if it can."""
         for name, group in self.groups.items():
-            for argument, counts in group.synopsis.values.items():
+            if isinstance(group.synopsis, Combined):
+                # It keeps nothing of its own.
+                continue
+            for argument in group.spec.values:
+                counts = group.synopsis.values[argument]
                 index = index_on(group.spec, argument, indexes)
                 chosen = None
                 if index is not None:
@@ -89,7 +103,7 @@ class QueryPlane:
         for number, part in self.parts.items():
             part.first = firsts[number]
             for spec in part.plan.synopses:
-                self._read_in[spec.name].first = part.first.get(spec.stream)
+                self._read_in[spec.name].begin(part.first.get(spec.stream))
 
     def answer(self, batch: int, harvest: Harvest) -> dict[str, list[pa.Table]]:
         """Move to the clock and give the answers of every boundary on the way, per query."""
@@ -98,8 +112,8 @@ class QueryPlane:
         if through is not None and self.complete_through is not None and through <= self.complete_through:
             through = None
         if through is not None:
-            for group in self.groups.values():
-                for name, table in group.answer(through):
+            for cluster in self._clusters:
+                for name, table in answer_together(cluster, through):
                     answers[name].append(table)
         for number, part in self.parts.items():
             if not part.continuous.is_idle:
@@ -116,14 +130,36 @@ class QueryPlane:
         through = self.complete_through
         return {name: None if through is None else g.horizon(through) for name, g in self._read_in.items()}
 
-    def restore(self, streams: Streams, firsts: Firsts, complete_through: int | None) -> None:
+    def held_from(self) -> dict[str, int]:
+        """What came after these instants is known in full; synopses that are not named know all that came."""
+        held = ((name, group.held_from) for name, group in self.groups.items())
+        return {name: instant for name, instant in held if instant is not None}
+
+    def hosts(self) -> Hosts:
+        """The synopses that new queries may read."""
+        through, held = self.complete_through, self.held_from()
+        reach = {}
+        if through is not None:
+            reach = {name: through - held.get(name, _LONG_AGO) for name in self.groups}
+        return Hosts(self.plan.synopses, reach)
+
+    def restore(
+        self,
+        streams: Streams,
+        firsts: Firsts,
+        complete_through: int | None,
+        held_from: Mapping[str, int],
+    ) -> None:
         """Go on from a saved state, whose partials have been absorbed already."""
+        for name, instant in held_from.items():
+            if name in self.groups:
+                self.groups[name].held_from = instant
         self.streams = dict(streams)
         self.complete_through = complete_through
         self._set_firsts(firsts)
         if complete_through is not None:
-            for group in self.groups.values():
-                group.catch_up(complete_through)
+            for cluster in self._clusters:
+                catch_up_together(cluster, complete_through)
 
     @property
     def files(self) -> dict[str, tuple[StateFile, ...]]:
@@ -146,14 +182,14 @@ class QueryPlane:
         for part in self.parts.values():
             found.update(part.continuous.measured())
         for query in self.plan.queries:
-            plan, synopsis = query.definition.plan, self.groups[query.synopsis].synopsis
+            plan, held = query.definition.plan, self.held_by(query.synopsis)
             rows = self.streams[query.select.stream].counts.accepted
             found[query.name] = {plan: Measured(answered[query.name])}
             for node in plan.walk():
                 if isinstance(node, Stream):
                     found[query.name][node] = Measured(rows)
                 elif isinstance(node, Window):
-                    found[query.name][node] = Measured(rows, 0, synopsis.live_rows, synopsis.nbytes)
+                    found[query.name][node] = Measured(rows, 0, held.rows, held.bytes)
         return found
 
     def rates(self) -> dict[str, float]:
@@ -178,6 +214,12 @@ class QueryPlane:
         """What each synopsis holds."""
         held = ((name, group.synopsis) for name, group in self.groups.items())
         return {name: Held(synopsis.live_rows, synopsis.nbytes) for name, synopsis in held}
+
+    def held_by(self, synopsis: str) -> Held:
+        """What a synopsis holds, with those that it is put together from."""
+        held = self.synopses
+        names = dict.fromkeys((synopsis, *self.groups[synopsis].spec.bases))
+        return sum((held[name] for name in names), Held())
 
     @property
     def live_rows(self) -> int:

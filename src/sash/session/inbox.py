@@ -106,6 +106,7 @@ class Inbox:
             self._clock = clock
             if table is None or not table.num_rows:
                 return
+            table = table.cast(self.shape.schema)
             if self.view is not None and self.is_known:
                 self.view.add(table)
             cut = Cut(table)

@@ -5,7 +5,8 @@ one row per (pane, group); `move_to` hands sealed panes to the log as the window
 the totals of one window length over the log. Where another method serves the windows better, the synopsis
 is told to `answer_from` it: it is fed with what is in the log and with what comes, and windows are looked
 up in it. That can be changed at any time between two answers. `values` has, by argument, how often each value
-occurs in a group, where queries need to know, and `frequent` the lists of FREQUENT.
+occurs in a group, where queries need to know, or what approximate aggregates keep of that, and `frequent` the
+lists of FREQUENT.
 
 Needs: measures that can be merged. Time: an update is O(1) a row; moving a window by one pane costs
 O(groups in the panes that enter and leave) for subtractable measures, and for extrema and sums of doubles
@@ -15,16 +16,18 @@ extremum leaves. Space: one row per live (pane, group) and one per (window lengt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sash.lang.bound import Scalar
 from sash.operators.evaluate import ARROW_TYPES
 from sash.operators.preaggregate import Partial
 from sash.plan.periodic import SynopsisSpec
+from sash.plan.sketches import Sketched, SketchKind
 from sash.state import kernels
 from sash.state.groups import GroupTable
 from sash.state.layout import Layout
@@ -74,6 +77,11 @@ class Sliding:
             self.floats = np.concatenate([self.floats, floats])
             self._newest = np.concatenate([self._newest, np.zeros_like(ints)])
             self._stale = np.zeros(len(self.ints), dtype=np.bool_)
+
+    @property
+    def positions(self) -> list[tuple[int, int]]:
+        """What it holds of the log of each synopsis that it is over."""
+        return [(self.left, self.right)]
 
     @property
     def nbytes(self) -> int:
@@ -152,6 +160,10 @@ class Looked:
         """Nothing is kept between answers."""
 
     @property
+    def positions(self) -> list[tuple[int, int]]:
+        return [(self.left, self.right)]
+
+    @property
     def nbytes(self) -> int:
         return self.ints.nbytes + self.floats.nbytes
 
@@ -180,8 +192,14 @@ class BasicIntervalSynopsis:
         self.windows: dict[int, Sliding | Looked] = {}
         self._store: PaneStore | None = None
         self._moved: int | None = None
-        counting = {each.keys[-1]: each for each in spec.counting()}
-        self.values = {argument: ValueCounts(counting[argument]) for argument in spec.values}
+        counting = {each.keys[-1]: each for each in spec.counting() if not each.is_hashed}
+        hashing = {each.keys[-1]: each for each in spec.counting() if each.is_hashed}
+        self.values: dict[Scalar | Sketched, ValueCounts] = {
+            argument: ValueCounts(counting[argument]) for argument in spec.values
+        }
+        for sketch in spec.sketches:
+            own = hashing if sketch.kind is SketchKind.DISTINCT else counting
+            self.values[sketch] = ValueCounts(own[sketch.argument], sketch.kind)
         self.frequent = {
             call: FrequentItems(counting[call.argument], int(call.parameter or 1), self.groups)
             for call in spec.frequent
@@ -199,6 +217,22 @@ class BasicIntervalSynopsis:
             self.windows[range_].reserve(len(self.log.heads))
         return self.windows[range_]
 
+    @property
+    def bases(self) -> list[BasicIntervalSynopsis]:
+        """The synopses that have its rows: itself."""
+        return [self]
+
+    def moved(self, before: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]]) -> Int64Array:
+        """The groups in panes that entered or left between two states of a window."""
+        marks = np.zeros(self.groups.size, dtype=np.bool_)
+        for start, stop in zip(before[0], now[0], strict=True):
+            marks[self.log.slots_between(start, stop)] = True
+        return np.flatnonzero(marks)
+
+    def forget_windows(self, ranges: set[int]) -> None:
+        """Windows of other lengths are not asked for any more."""
+        self.windows = {range_: window for range_, window in self.windows.items() if range_ in ranges}
+
     def answer_from(self, store: PaneStore | None) -> None:
         """Look windows up in `store`, which is empty and has the synopsis's measures; None: let them slide.
 
@@ -215,6 +249,11 @@ class BasicIntervalSynopsis:
         log = self.log
         size = log.end - log.base
         return PaneRows(log.slots[:size], log.panes[:size], log.ints[:size], log.floats[:size])
+
+    def between(self, left: int, right: int) -> Totals:
+        """The measures of all groups over the window between two edges."""
+        number_at = self.spec.panes.number_at
+        return self.lookup(number_at(left), number_at(right))
 
     def lookup(self, left: int, right: int) -> Totals:
         """The measures of the panes in (left, right] for all groups, merged row by row from the log."""

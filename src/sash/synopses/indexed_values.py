@@ -82,14 +82,14 @@ class IndexedWindow:
     def for_call(self, call: AggregateCall, slots: Ints) -> Tallies | None:
         """As few values as the answer of a call can be made of; None: it takes all of them."""
         match call.function:
-            case _F.QUANTILE | _F.APPROX_QUANTILE if not call.is_distinct:
+            case _F.QUANTILE if not call.is_distinct:
                 total = self._index.totals[0]
                 if not total:
                     return self._tallies(slots, np.zeros(0, dtype=np.int64))
                 share = fraction_of(call).limit_denominator(LARGEST_DENOMINATOR)
                 number = -(-total * share.numerator // share.denominator) - 1
                 return self._tallies(slots, np.array([self._index.quantile(Fraction(share), number)]))
-            case _F.TOP | _F.APPROX_TOP if not call.is_distinct:
+            case _F.TOP if not call.is_distinct:
                 nodes = self._index.top(int(call.parameter or 1))
                 return self._tallies(slots, nodes[np.argsort(self._index.keys[nodes])])
         return None

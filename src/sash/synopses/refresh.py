@@ -5,14 +5,18 @@ copies just their totals onto a stack. `flush` turns the stack into answers for 
 each row's state is compared with the state before it of the same group, HAVING and the selected
 expressions are evaluated over whole columns, and equal rows that leave and enter at one instant cancel.
 
-Invariant: after a flush `_before` holds, per slot, the totals at the last boundary. The answer at an
-instant is a function of those totals alone, so nothing else of a query needs to be remembered. Aggregates
-that need the values of a group (`ValueStates`) are answered in the step, and are totals like the others.
+Invariant: after a flush `_before` holds, per slot, the totals at the last boundary; where all queries have
+thresholds (`Selection`), only of groups that pass the loosest. The answer at an instant is a function of
+those totals alone, so nothing else of a query needs to be remembered. Aggregates that need the values of a
+group (`ValueStates`) are answered in the step, and are totals like the others.
+
+Queries that differ in thresholds alone are a `Family`, whose answers cost a sort and what they contain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +24,17 @@ import pyarrow as pa
 
 from sash.errors import DataError
 from sash.lang.bound import AggregateCall, BoundSelect, OutputOperator, StreamDefinition, Window
-from sash.operators.evaluate import ARROW_TYPES, evaluate, evaluate_mask
+from sash.operators.evaluate import ARROW_TYPES, evaluate
 from sash.plan.panes import first_boundary
 from sash.plan.periodic import PeriodicQuery
-from sash.state import kernels
 from sash.state.groups import GroupTable, canonical, plain
+from sash.state.keytable import grown
 from sash.synopses.basic_interval import BasicIntervalSynopsis
-from sash.synopses.finalize import Values, finalize
+from sash.synopses.combined import AnyWindow, Synopsis
+from sash.synopses.families import Family, families_of
 from sash.synopses.pane_store import Totals
+from sash.synopses.selection import Selection
+from sash.synopses.states import Stack, States
 from sash.synopses.value_states import ValueStates
 
 Int64Array = npt.NDArray[np.int64]
@@ -39,10 +46,32 @@ FLUSH_ROWS = 1 << 20
 MOST_EMPTY_ANSWERS = 1_000_000
 
 
+class _Span:
+    """The rows of a synopsis's log that the window held at the last boundary."""
+
+    def __init__(self, synopsis: BasicIntervalSynopsis) -> None:
+        self.synopsis = synopsis
+        self.left = self.right = synopsis.log.base
+
+    @property
+    def is_empty(self) -> bool:
+        return self.left == self.right
+
+    def entering(self) -> int | None:
+        """When the next pane that is known enters."""
+        log = self.synopsis.log
+        pane = log.pane_at(self.right) if self.right < log.end else self.synopsis.next_sealed()
+        return None if pane is None else self.synopsis.spec.panes.right_edge(pane)
+
+    def oldest(self) -> int:
+        """When the oldest pane that it holds has ended."""
+        return self.synopsis.spec.panes.right_edge(self.synopsis.log.pane_at(self.left))
+
+
 class Refresher:
     def __init__(
         self,
-        synopsis: BasicIntervalSynopsis,
+        synopsis: Synopsis,
         window: Window,
         queries: Sequence[PeriodicQuery],
         stream: StreamDefinition,
@@ -60,18 +89,30 @@ class Refresher:
         calls = [call for query in queries for call in query.select.aggregates]
         self._values = ValueStates(synopsis, window.range, calls)
         self._last: int | None = None
-        self._left = self._right = synopsis.log.base
+        self._spans = [_Span(base) for base in synopsis.bases]
         self._before = self._values.empty(0)
         self._has_answered = False
         self._empty_since: int | None = None
-        self._changes = _Stack()
-        self._wholes = _Stack()
+        self._changes = Stack()
+        self._wholes = Stack()
+        # Of each group whether it has passed the selection, since the last boundary; None: to be found out.
+        self._held: BoolArray | None = None
+        self._arrange()
         synopsis.dependents.append(self)
+
+    def _arrange(self) -> None:
+        """Find out what the queries have in common."""
+        self._families_whole, self._alone_whole = families_of(self._whole)
+        self._families_changing, self._alone_changing = families_of(self._changing)
+        queries = (*self._whole, *self._changing)
+        self.selection = None if self._is_global else Selection.of(query.select for query in queries)
+        self._held = None
 
     def drop(self, queries: Collection[str]) -> bool:
         """Go on without some queries; gives whether none is left."""
         self._whole = [query for query in self._whole if query.name not in queries]
         self._changing = [query for query in self._changing if query.name not in queries]
+        self._arrange()
         if self.is_idle:
             self._synopsis.dependents.remove(self)
         return self.is_idle
@@ -85,20 +126,33 @@ class Refresher:
         # Whoever has queries of one kind only does not keep what the others need.
         is_same = self._last == other._last and bool(self._changing) >= bool(other._changing)
         is_same = is_same and self._values.have(other._values)
+        # Whoever has selected groups does not know the states of the others.
+        is_same = is_same and (self.selection is None or self._values.is_empty)
         if is_same and self._last is not None and bool(self._whole) >= bool(other._whole):
+            if self.selection is not None:
+                self._reserve(len(other._before[0]))
+                slots = np.flatnonzero(other._before[0][:, 0])
+                self._before[0][slots], self._before[1][slots] = (
+                    other._before[0][slots],
+                    other._before[1][slots],
+                )
             self._whole += other._whole
             self._changing += other._changing
             other._whole, other._changing = [], []
+            self._arrange()
             self._synopsis.dependents.remove(other)
 
     def has_answered_at(self, boundary: int) -> bool:
         """Whether a run that has come to `boundary` has answered there."""
         return self._since is None or boundary > self._since
 
+    def left_in(self, synopsis: BasicIntervalSynopsis) -> int:
+        """The oldest position of a synopsis's log that is still needed."""
+        return next(span.left for span in self._spans if span.synopsis is synopsis)
+
     @property
-    def left(self) -> int:
-        """The oldest position of the log that is still needed."""
-        return self._left
+    def _is_empty(self) -> bool:
+        return all(span.is_empty for span in self._spans)
 
     @property
     def is_full(self) -> bool:
@@ -115,13 +169,11 @@ class Refresher:
             return first_boundary(max(self._since + 1, first), slide)
         if self._last is None and self._is_global:
             return first_boundary(first, slide)
-        if self._last is not None and self._whole and (self._is_global or self._left < self._right):
+        if self._last is not None and self._whole and (self._is_global or not self._is_empty):
             return self._last + slide
         entering = self._entering()
         instants = [] if entering is None else [entering]
-        if self._left < self._right:
-            oldest = self._synopsis.log.pane_at(self._left)
-            instants.append(self._synopsis.spec.panes.right_edge(oldest) + self.window.range)
+        instants += [span.oldest() + self.window.range for span in self._spans if not span.is_empty]
         return first_boundary(min(instants), slide) if instants else None
 
     def step(self, boundary: int, through: int) -> None:
@@ -130,20 +182,40 @@ class Refresher:
         totals.advance(boundary)
         self._values.advance(boundary)
         if self._changing:
-            slots = self._touched(totals.left, totals.right)
+            slots = self._relevant(self._touched(totals.positions), totals)
             ints = self._values.beside(totals.ints[slots], slots)
             self._changes.push(boundary, slots, ints, totals.floats[slots])
-        self._left, self._right = totals.left, totals.right
+        self._move(totals.positions)
         self._last = boundary
         if self._whole:
-            slots = np.zeros(1, np.int64) if self._is_global else np.flatnonzero(totals.ints[:, 0])
+            slots = self._present(totals)
             ints = self._values.beside(totals.ints[slots], slots)
             self._wholes.push(boundary, slots, ints, totals.floats[slots])
             self._guard_against_jumps(boundary, through)
 
+    def _present(self, totals: AnyWindow) -> Int64Array:
+        """The groups that may be in an answer."""
+        if self._is_global:
+            return np.zeros(1, dtype=np.int64)
+        if self.selection is None:
+            return np.flatnonzero(totals.ints[:, 0])
+        return np.flatnonzero(self.selection.passes(self._synopsis.layout, totals.ints, totals.floats))
+
+    def _relevant(self, slots: Int64Array, totals: AnyWindow) -> Int64Array:
+        """Those of some groups that have changed which may be in an answer, or were."""
+        if self.selection is None:
+            return slots
+        if self._held is None:
+            self._held = self._before[0][:, 0] > 0
+        self._held = grown(self._held, max(len(self._held), self._synopsis.groups.size), False)
+        passes = self.selection.passes(self._synopsis.layout, totals.ints[slots], totals.floats[slots])
+        found = slots[passes | self._held[slots]]
+        self._held[slots] = passes
+        return found
+
     def _guard_against_jumps(self, boundary: int, through: int) -> None:
         """Refuse to write a row a slide over a gap that no real stream has."""
-        if not self._is_global or self._left < self._right:
+        if not self._is_global or not self._is_empty:
             self._empty_since = None
             return
         if self._empty_since is None:
@@ -162,31 +234,31 @@ class Refresher:
 
     def _entering(self) -> int | None:
         """When the next pane that is known enters."""
-        log, panes = self._synopsis.log, self._synopsis.spec.panes
-        pane = log.pane_at(self._right) if self._right < log.end else self._synopsis.next_sealed()
-        return None if pane is None else panes.right_edge(pane)
+        instants = (span.entering() for span in self._spans)
+        return min((instant for instant in instants if instant is not None), default=None)
 
-    def _touched(self, left: int, right: int) -> Int64Array:
-        log = self._synopsis.log
+    def _move(self, positions: Sequence[tuple[int, int]]) -> None:
+        for span, (left, right) in zip(self._spans, positions, strict=True):
+            span.left, span.right = left, right
+
+    def _touched(self, positions: Sequence[tuple[int, int]]) -> Int64Array:
+        before = [(span.left, span.right) for span in self._spans]
         if self._is_global:
-            changed = self._last is None or left > self._left or right > self._right
-            return np.zeros(int(changed), dtype=np.int64)
-        marks = np.zeros(self._synopsis.groups.size, dtype=np.bool_)
-        marks[log.slots_between(self._left, left)] = True
-        marks[log.slots_between(self._right, right)] = True
-        return np.flatnonzero(marks)
+            return np.zeros(int(self._last is None or before != list(positions)), dtype=np.int64)
+        return self._synopsis.moved(before, positions)
 
     def catch_up(self, boundary: int) -> None:
         """After a restart: `boundary`, to which the synopsis has moved, has been answered already."""
         totals = self._synopsis.window(self.window.range)
         totals.advance(boundary)
         self._values.advance(boundary)
-        self._left, self._right, self._last = totals.left, totals.right, boundary
-        slots = np.zeros(1, np.int64) if self._is_global else np.flatnonzero(totals.ints[:, 0])
-        ints, _ = self._values.empty(len(totals.ints))
-        ints[:, : totals.ints.shape[1]] = totals.ints
-        ints[slots] = self._values.beside(totals.ints[slots], slots)
-        self._before = (ints, totals.floats.copy())
+        self._move(totals.positions)
+        self._last = boundary
+        slots = self._present(totals)
+        self._before = self._values.empty(len(totals.ints))
+        self._before[0][slots] = self._values.beside(totals.ints[slots], slots)
+        self._before[1][slots] = totals.floats[slots]
+        self._held = None
         self._has_answered = True
 
     def renumber(self, slots: Int64Array) -> None:
@@ -196,6 +268,7 @@ class Refresher:
         known = slots < have
         ints[known], floats[known] = self._before[0][slots[known]], self._before[1][slots[known]]
         self._before = (ints, floats)
+        self._held = None
 
     def totals(self) -> Int64Array:
         return self._before[0]
@@ -207,43 +280,89 @@ class Refresher:
         answers: dict[str, pa.Table] = {}
         self._values.settle([self._before[0], *self._wholes.ints, *self._changes.ints])
         if self._wholes.rows:
-            states = _States(self._synopsis, self._wholes, self._values, None, self._is_global)
-            for query in self._whole:
+            states = States(self._synopsis, self._wholes, self._values, None, self._is_global)
+            for family in self._families_whole:
+                answers.update(self._rstreams(family, states))
+            for query in self._alone_whole:
                 answers[query.name] = self._rstream(query.select, states)
-            self._wholes = _Stack()
+            self._wholes = Stack()
         if self._changes.rows:
-            size = self._synopsis.groups.size
-            have = len(self._before[0])
-            if size > have:
-                ints, floats = self._values.empty(max(size, 2 * have) - have)
-                self._before = (
-                    np.concatenate([self._before[0], ints]),
-                    np.concatenate([self._before[1], floats]),
-                )
+            self._reserve(self._synopsis.groups.size)
             before, has_answered = self._before, self._has_answered
-            states = _States(
+            states = States(
                 self._synopsis, self._changes, self._values, before, self._is_global, has_answered
             )
-            for query in self._changing:
+            for family in self._families_changing:
+                answers.update(self._differences_of(family, states))
+            for query in self._alone_changing:
                 answers[query.name] = self._differences(query.select, states)
-            states.remember(self._before)
+            slots = states.remember(self._before)
+            if self._held is not None:
+                self._forget(slots[~self._held[slots]])
             self._has_answered = True
-            self._changes = _Stack()
+            self._changes = Stack()
         self._values.forget(self._before[0])
         return {name: table for name, table in answers.items() if table.num_rows}
 
-    def _rstream(self, select: BoundSelect, states: _States) -> pa.Table:
+    def _reserve(self, slots: int) -> None:
+        have = len(self._before[0])
+        if slots > have:
+            ints, floats = self._values.empty(max(slots, 2 * have) - have)
+            self._before = (
+                np.concatenate([self._before[0], ints]),
+                np.concatenate([self._before[1], floats]),
+            )
+
+    def _forget(self, slots: Int64Array) -> None:
+        """These groups are in no answer."""
+        self._before[0][slots], self._before[1][slots] = self._values.empty(len(slots))
+
+    def _rstream(self, select: BoundSelect, states: States) -> pa.Table:
         rows = np.flatnonzero(states.present(select))
         if _is_bag(select):
             rows = np.repeat(rows, states.ints[rows, 0])
-        return self._answers(select, states, rows, states.instants[rows], None)
+        return self._answers(select, states, rows, states.instants[rows])[0]
 
-    def _differences(self, select: BoundSelect, states: _States) -> pa.Table:
+    def _rstreams(self, family: Family, states: States) -> Iterator[tuple[str, pa.Table]]:
+        for owners, rows in family.passing(states, FLUSH_ROWS):
+            order = np.lexsort((rows, owners))
+            owners, rows = owners[order], rows[order]
+            table, _ = self._answers(family.select, states, rows, states.instants[rows])
+            yield from _divided(family, owners, table)
+
+    def _differences(self, select: BoundSelect, states: States) -> pa.Table:
         # A row without a row before it has −1 there, which reads the False at the end.
         present = np.append(states.present(select), False)
         now, was = present[states.carried : -1], present[states.previous[states.carried :]]
         concerned = np.flatnonzero(now | was) + states.carried
         now, was = now[concerned - states.carried], was[concerned - states.carried]
+        return self._changed(select, states, concerned, now, was)[0]
+
+    def _differences_of(self, family: Family, states: States) -> Iterator[tuple[str, pa.Table]]:
+        for owners, rows in family.passing(states, FLUSH_ROWS):
+            # A row that passes is there now, and until the next one of its group, which may not pass.
+            fresh = rows >= states.carried
+            ends = states.following[rows]
+            ends[family.hold(states, owners, ends)] = -1
+            gone = ends >= 0
+            concerned = np.concatenate([rows[fresh], ends[gone]])
+            asking = np.concatenate([owners[fresh], owners[gone]])
+            now = np.arange(len(concerned)) < np.count_nonzero(fresh)
+            was = ~now
+            was[now] = family.hold(states, owners[fresh], states.previous[rows[fresh]])
+            table, asking = self._changed(family.select, states, concerned, now, was, asking)
+            yield from _divided(family, asking, table)
+
+    def _changed(
+        self,
+        select: BoundSelect,
+        states: States,
+        concerned: Int64Array,
+        now: BoolArray,
+        was: BoolArray,
+        owners: Int64Array | None = None,
+    ) -> tuple[pa.Table, Int64Array]:
+        """What rows mean to the queries beside them: those in the answer `now`, or before (`was`)."""
         before = states.previous[concerned]
         if _is_bag(select):
             counts = states.ints[:, 0]
@@ -258,35 +377,43 @@ class Refresher:
         causes = np.concatenate([np.repeat(concerned, minus), np.repeat(concerned, plus)])
         signs = np.concatenate([np.full(minus.sum(), -1), np.full(plus.sum(), 1)])
         instants = states.instants[causes]
-        order = np.lexsort((signs, instants))
-        return self._answers(select, states, sources[order], instants[order], signs[order])
+        if owners is None:
+            order = np.lexsort((signs, instants))
+        else:
+            owners = np.concatenate([np.repeat(owners, minus), np.repeat(owners, plus)])
+            order = np.lexsort((causes, signs, instants, owners))
+            owners = owners[order]
+        return self._answers(select, states, sources[order], instants[order], signs[order], owners)
 
     def _answers(
         self,
         select: BoundSelect,
-        states: _States,
+        states: States,
         rows: Int64Array,
         instants: Int64Array,
-        signs: Int64Array | None,
-    ) -> pa.Table:
+        signs: Int64Array | None = None,
+        owners: Int64Array | None = None,
+    ) -> tuple[pa.Table, Int64Array]:
+        """The answers that rows give, and to whom; changes, if they have signs."""
         inputs = states.table(select, rows, [output.scalar.inputs for output in select.outputs])
         scalars = [output.scalar for output in select.outputs]
         columns = [canonical(plain(column)) for column in evaluate(inputs, scalars)]
+        owners = np.zeros_like(rows) if owners is None else owners
         if signs is not None:
             if not _shows_all(select):
-                kept = _uncancelled(instants, signs, columns)
+                kept = _uncancelled(owners, instants, signs, columns)
                 columns = [column.take(pa.array(kept)) for column in columns]
-                instants, signs = instants[kept], signs[kept]
+                owners, instants, signs = owners[kept], instants[kept], signs[kept]
             if select.operator is not OutputOperator.VIEW:
                 wanted = signs == (1 if select.operator is OutputOperator.ISTREAM else -1)
                 columns = [column.filter(pa.array(wanted)) for column in columns]
-                instants, signs = instants[wanted], signs[wanted]
+                owners, instants, signs = owners[wanted], instants[wanted], signs[wanted]
         table = {"ts": self._timestamps(instants)}
         if select.operator is OutputOperator.VIEW and signs is not None:
             table["op"] = pa.array(["-", "+"]).take(pa.array((signs > 0).astype(np.int64)))
         for output, column in zip(select.outputs, columns, strict=True):
             table[output.name] = column
-        return pa.table(table)
+        return pa.table(table), owners
 
     def _timestamps(self, instants: Int64Array) -> pa.Array:
         if self._stream.has_integer_time:
@@ -295,7 +422,7 @@ class Refresher:
 
 
 def looked_up(
-    synopsis: BasicIntervalSynopsis,
+    synopsis: Synopsis,
     select: BoundSelect,
     stream: StreamDefinition,
     totals: Totals,
@@ -313,9 +440,9 @@ def looked_up(
     values.advance(edges[1])
     ints = values.beside(totals.ints[slots], slots)
     values.settle([ints])
-    stack = _Stack()
+    stack = Stack()
     stack.push(0, slots, ints, totals.floats[slots])
-    states = _States(synopsis, stack, values, None, not synopsis.spec.keys)
+    states = States(synopsis, stack, values, None, not synopsis.spec.keys)
     return refresher._rstream(select, states).drop_columns(["ts"])
 
 
@@ -346,122 +473,24 @@ def _shows_all(select: BoundSelect) -> bool:
     return keys | read <= shown
 
 
-def _uncancelled(instants: Int64Array, signs: Int64Array, columns: Sequence[pa.Array]) -> Int64Array:
+def _divided(family: Family, owners: Int64Array, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """The parts of a table that belong to the queries of a family; `owners` ascend."""
+    edges = np.flatnonzero(np.diff(owners, prepend=-1, append=-1)).tolist()
+    for start, stop in itertools.pairwise(edges):
+        yield family.queries[int(owners[start])].name, table.slice(start, stop - start)
+
+
+def _uncancelled(
+    owners: Int64Array, instants: Int64Array, signs: Int64Array, columns: Sequence[pa.Array]
+) -> Int64Array:
     """The rows that remain when equal rows with opposite signs at one instant cancel, in order."""
     if len(signs) == 0:
         return np.zeros(0, dtype=np.int64)
-    groups = GroupTable([pa.int64(), *(column.type for column in columns)])
-    ids = groups.encode([pa.array(instants), *columns])
+    groups = GroupTable([pa.int64(), pa.int64(), *(column.type for column in columns)])
+    ids = groups.encode([pa.array(owners), pa.array(instants), *columns])
     net = np.bincount(ids, weights=signs, minlength=groups.size).astype(np.int64)
     candidates = np.flatnonzero(signs == np.sign(net)[ids])
     order = candidates[np.argsort(ids[candidates], kind="stable")]
     starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
     return np.sort(order[rank < np.abs(net)[ids[order]]])
-
-
-class _Stack:
-    """Totals of the groups that a boundary concerns, boundary after boundary."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self.instants: list[Int64Array] = []
-        self.slots: list[Int64Array] = []
-        self.ints: list[Int64Array] = []
-        self.floats: list[npt.NDArray[np.float64]] = []
-
-    def push(
-        self, boundary: int, slots: Int64Array, ints: Int64Array, floats: npt.NDArray[np.float64]
-    ) -> None:
-        if len(slots):
-            self.rows += len(slots)
-            self.instants.append(np.full(len(slots), boundary))
-            self.slots.append(slots)
-            self.ints.append(ints)
-            self.floats.append(floats)
-
-
-class _States:
-    """A stack as columns, preceded by the states that its groups had before; aggregates on demand."""
-
-    def __init__(
-        self,
-        synopsis: BasicIntervalSynopsis,
-        stack: _Stack,
-        calls: ValueStates,
-        before: tuple[Int64Array, npt.NDArray[np.float64]] | None,
-        is_global: bool,
-        has_answered: bool = False,
-    ) -> None:
-        self._synopsis = synopsis
-        self._calls = calls
-        self._is_global = is_global
-        slots = np.concatenate(stack.slots)
-        carried = np.zeros(0, dtype=np.int64)
-        if before is not None:
-            if is_global:
-                carried = np.zeros(int(has_answered), dtype=np.int64)
-            else:
-                marks = np.zeros(len(before[0]), dtype=np.bool_)
-                marks[slots] = True
-                carried = np.flatnonzero(marks & (before[0][:, 0] > 0))
-            self.ints = np.concatenate([before[0][carried], *stack.ints])
-            self.floats = np.concatenate([before[1][carried], *stack.floats])
-        else:
-            self.ints, self.floats = np.concatenate(stack.ints), np.concatenate(stack.floats)
-        self.carried = len(carried)
-        self.slots = np.concatenate([carried, slots])
-        self.instants = np.concatenate([np.zeros(len(carried), dtype=np.int64), *stack.instants])
-        self.previous = np.empty(len(self.slots), dtype=np.int64)
-        self._latest = np.full(synopsis.groups.size, -1, dtype=np.int64)
-        kernels.link_states(self.slots, self._latest, self.previous)
-        self._values: dict[AggregateCall, Values] = {}
-
-    def remember(self, before: tuple[Int64Array, npt.NDArray[np.float64]]) -> None:
-        """Store the last state of each group in `before`."""
-        slots = np.flatnonzero(self._latest >= 0)
-        rows = self._latest[slots]
-        before[0][slots], before[1][slots] = self.ints[rows], self.floats[rows]
-
-    def values(self, call: AggregateCall) -> Values:
-        if call not in self._values:
-            self._values[call] = (
-                self._calls.values(call, self.ints)
-                if call in self._calls
-                else finalize(call, self._synopsis.layout, self.ints, self.floats, self._synopsis.words)
-            )
-        return self._values[call]
-
-    def present(self, select: BoundSelect) -> BoolArray:
-        """Which states are in the answer: the group exists and passes HAVING."""
-        if self._is_global:
-            present = np.ones(len(self.slots), dtype=np.bool_)
-        else:
-            present = self.ints[:, 0] > 0
-        if select.having is not None:
-            rows = None if present.all() else np.flatnonzero(present)
-            table = self.table(select, rows, [select.having.inputs])
-            passed = np.asarray(plain(evaluate_mask(table, select.having)))
-            if rows is None:
-                return passed
-            present[rows] = passed
-        return present
-
-    def table(
-        self, select: BoundSelect, rows: Int64Array | None, inputs: Sequence[Sequence[str]]
-    ) -> pa.Table:
-        """The columns k0, … and a0, … that are named in `inputs`, for the given rows (None: for all)."""
-        names = {name for group in inputs for name in group}
-        columns: dict[str, pa.Array] = {}
-        if any(f"k{i}" in names for i in range(len(select.keys))):
-            slots = self.slots if rows is None else self.slots[rows]
-            keys = self._synopsis.groups.keys_of(slots)
-            columns.update({f"k{i}": key for i, key in enumerate(keys) if f"k{i}" in names})
-        for i, call in enumerate(select.aggregates):
-            if f"a{i}" in names:
-                values = self.values(call)
-                columns[f"a{i}"] = values.array if rows is None else values.take(rows)
-        if not columns:
-            # A constant expression still has one value a row.
-            columns["row"] = pa.nulls(len(self.slots) if rows is None else len(rows), pa.int8())
-        return pa.table(columns)

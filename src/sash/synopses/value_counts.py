@@ -5,7 +5,8 @@ panes. Here they are kept under the groups of the synopsis whose queries ask for
 and for each window length the values of the window, in order, with their counts. When a window moves, what
 enters and what leaves is sorted and merged into that; nothing is counted again.
 
-Values are integers in the order of the values they stand for (see state/ordering); NULLs are left out.
+Values are integers in the order of the values they stand for (see state/ordering); NULLs are left out. For
+approximate aggregates a complete pane keeps only some of them (`thinning.py`).
 
 Needs: nothing of the aggregate; values that can be ordered. Time: moving a window costs a sort of the rows
 that enter and leave and one pass over the different values of the window, a few nanoseconds each; answering
@@ -20,10 +21,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sash.lang.indexing import IndexSpec
+from sash.lang.types import Type
 from sash.operators.aggregates.values import column_array
 from sash.operators.evaluate import ARROW_TYPES
 from sash.operators.preaggregate import Partial
 from sash.plan.periodic import SynopsisSpec
+from sash.plan.sketches import SketchKind
 from sash.state import kernels
 from sash.state.groups import GroupTable
 from sash.state.jit import kernel
@@ -32,6 +35,7 @@ from sash.state.ordering import Words, ordinal_to_double, to_ordinal
 from sash.state.panelog import PaneLog
 from sash.synopses.b_int_qnt import Tallies, ValueRows
 from sash.synopses.indexed_values import IndexedWindow
+from sash.synopses.thinning import thinned
 
 Ints = npt.NDArray[np.int64]
 
@@ -144,9 +148,11 @@ class ValueWindow:
 class ValueCounts:
     """The values of one argument. Slots are those of the synopsis that they belong to."""
 
-    def __init__(self, spec: SynopsisSpec) -> None:
+    def __init__(self, spec: SynopsisSpec, kind: SketchKind | None = None) -> None:
+        """`kind`: what a pane keeps; None: everything."""
         self.spec = spec
         self.argument = spec.keys[-1]
+        self._kind = kind
         self.log = PaneLog(_LAYOUT)
         self.windows: dict[int, ValueWindow | IndexedWindow] = {}
         self._index: IndexSpec | None = None
@@ -174,7 +180,7 @@ class ValueCounts:
     def absorb(self, partial: Partial, groups: GroupTable) -> None:
         """Take in what a chunk counts; `groups` are those of the synopsis."""
         *keys, given = partial.keys
-        values, words = to_ordinal(given, self.argument.type)
+        values, words = to_ordinal(given, Type.BIGINT if self.spec.is_hashed else self.argument.type)
         if words is not None:
             values = self._learn(words)[values] if len(words) else values
         rows = partial.groups[np.asarray(given.is_valid())[partial.groups]]
@@ -207,7 +213,10 @@ class ValueCounts:
         rows = _concatenated(self._open)
         closed = rows.panes <= pane
         if closed.any():
-            self._sealed = _concatenated([self._sealed, ValueRows.of(*_where(rows, closed))])
+            merged = ValueRows.of(*_where(rows, closed))
+            if self._kind is not None:
+                merged = thinned(self._kind, merged)
+            self._sealed = _concatenated([self._sealed, merged])
             rows = ValueRows(*_where(rows, ~closed))
         self._open = [rows] if len(rows.panes) else []
 

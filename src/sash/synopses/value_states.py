@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from sash.lang.bound import AggregateCall, Scalar
 from sash.lang.types import Type
-from sash.plan.measures import Kept, algebra_of, frequent_of, values_of
+from sash.plan.measures import Kept, algebra_of, frequent_of
+from sash.plan.sketches import Sketched, sketched
 from sash.state.groups import Dictionary
 from sash.state.layout import Layout
 from sash.synopses.finalize import Values
@@ -31,11 +32,17 @@ Floats = npt.NDArray[np.float64]
 _LEAST_TO_COMPACT = 1024
 
 
+def _source(call: AggregateCall) -> Scalar | Sketched:
+    """What a call is answered from."""
+    assert call.argument is not None
+    return sketched(call) or call.argument
+
+
 class _Valued(Protocol):
     """A synopsis with values."""
 
     layout: Layout
-    values: dict[Scalar, ValueCounts]
+    values: dict[Scalar | Sketched, ValueCounts]
     frequent: dict[AggregateCall, FrequentItems]
 
 
@@ -48,14 +55,19 @@ class ValueStates:
         self._first = len(synopsis.layout.operations)
         needing = dict.fromkeys(call for call in calls if algebra_of(call).kept is not Kept.MEASURES)
         self._columns = {call: self._first + 2 * number for number, call in enumerate(needing)}
-        self._counts = {argument: synopsis.values[argument] for argument in values_of(needing)}
         self._frequent = {call: synopsis.frequent[call] for call in frequent_of(needing)}
+        self._source = {call: _source(call) for call in needing if call not in self._frequent}
+        self._counts = {source: synopsis.values[source] for source in self._source.values()}
         self._texts = Dictionary(pa.string())
         self._new: list[pa.Array] = []
         self._size = 0
 
     def __contains__(self, call: AggregateCall) -> bool:
         return call in self._columns
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._columns
 
     def have(self, other: ValueStates) -> bool:
         """Whether all calls of another window's are among these."""
@@ -78,21 +90,21 @@ class ValueStates:
         if not self._columns:
             return ints
         columns = [ints]
-        windows = {argument: counts.window(self._range) for argument, counts in self._counts.items()}
+        windows = {source: counts.window(self._range) for source, counts in self._counts.items()}
         tallies = {
-            argument: window.tallies(slots)
-            for argument, window in windows.items()
+            source: window.tallies(slots)
+            for source, window in windows.items()
             if isinstance(window, ValueWindow)
         }
         for call in self._columns:
-            assert call.argument is not None
             if call in self._frequent:
                 bits = self._frequent[call].answer(slots).texts()
                 valid = np.asarray(bits.is_valid())
             else:
-                counts, window = self._counts[call.argument], windows[call.argument]
+                source = self._source[call]
+                counts, window = self._counts[source], windows[source]
                 if isinstance(window, ValueWindow):
-                    bits, valid = answer(call, tallies[call.argument], counts)
+                    bits, valid = answer(call, tallies[source], counts)
                 else:
                     bits, valid = answer_from_index(call, window, slots, counts)
             if isinstance(bits, pa.Array):

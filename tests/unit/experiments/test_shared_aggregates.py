@@ -8,9 +8,6 @@ from tests.unit.experiments.kit import number
 from sash.experiments import asw_rates, ci_count, having_thresholds, running_sums, shared_aggregates
 from sash.experiments.mixed_inputs import DRIVERS
 
-# Their kernels take seconds to compile: keep them in one process.
-pytestmark = pytest.mark.xdist_group("shared_aggregates")
-
 MIXED = shared_aggregates.Sizes(50, (0.0, 0.5, 1.0), 1, 0.001, 300)
 TINY = {
     shared_aggregates: MIXED,
