@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from sash.cli import format as show
 from sash.lang import algebra, intervals
-from sash.plan.cost.indexes import index_of_kept_rows
 
 if TYPE_CHECKING:
     from sash.lang import Program
@@ -80,6 +79,11 @@ def _sharing(program: Program) -> dict[str, str]:
 
 
 def _indexes(program: Program) -> Iterator[str]:
+    if not program.indexes:
+        return
+    # Heavy, and most programs have none.
+    from sash.plan.cost.indexes import index_of_kept_rows
+
     streams = {stream.name: stream for stream in program.streams}
     for index in program.indexes:
         chosen = index_of_kept_rows(index, streams[index.stream]).spec
