@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sash.lang import bind_program
+from sash.lang.bound import Scalar
 from sash.runtime.desk import Desk, Served
 from sash.runtime.engine import Engine, Options
 from sash.runtime.run import run_program
@@ -112,9 +113,10 @@ def test_the_index_that_was_asked_for_is_the_one_that_answers(folder):
     kinds = {}
     for group in engine.plane.groups.values():
         for argument, counts in group.synopsis.values.items():
-            window = counts.window(3_000_000)
+            window = counts.window((3_000_000, 0))
             is_grouped = bool(group.spec.keys)
             name = window._index.name if isinstance(window, IndexedWindow) else None
+            assert isinstance(argument, Scalar)
             kinds[argument.column, is_grouped] = name
     engine.close()
     assert kinds == {("n", False): "H-INDEX", ("x", False): None, ("k", False): None, ("n", True): None}
