@@ -49,6 +49,9 @@ class RunOptions:
     max_state: int | None = None
     max_memory: int | None = None
     record_history: Path | None = None
+    refresh: str | None = None
+    policy: str | None = None
+    max_queries: int | None = None
 
 
 def bind(text: str) -> Program:
@@ -97,6 +100,9 @@ def run(
         max_memory=options.max_memory,
         aside=options.aside,
         record_history=options.record_history,
+        refresh=options.refresh,
+        policy=options.policy,
+        max_queries=options.max_queries,
         debug=options.debug,
         monitor=monitor,
         stop=stop,

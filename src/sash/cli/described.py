@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from sash.cli import format as show
 from sash.lang import algebra, intervals
-from sash.plan.cost.indexes import index_of_kept_rows
 
 if TYPE_CHECKING:
     from sash.lang import Program
@@ -53,11 +52,13 @@ def shown(program: Program) -> Iterator[str]:
     for statement in program.shows:
         if statement.kind == "archive":
             continue
+        sharing = _sharing(program) if statement.kind == "query" else {}
         kinds = {
             "stream": [f"{each.name} from {each.source}" for each in program.streams],
             "relation": [f"{each.name} from {each.source}" for each in program.relations],
             "query": [
-                f"{each.name} into {each.sink}" if each.sink else each.name for each in program.queries
+                (f"{each.name} into {each.sink}" if each.sink else each.name) + sharing.get(each.name, "")
+                for each in program.queries
             ],
             "index": list(_indexes(program)),
         }
@@ -66,7 +67,23 @@ def shown(program: Program) -> Iterator[str]:
         yield from (f"  {line}" for line in lines)
 
 
+def _sharing(program: Program) -> dict[str, str]:
+    """What queries read, and with whom."""
+    from sash.sharing.of_plan import shared_in
+
+    told = {}
+    for name, shared in shared_in(program.streams, program.queries).items():
+        others = f", shared with {', '.join(shared.shared_with)}" if shared.shared_with else ""
+        told[name] = f": group {shared.group}, reads {shared.synopses} ({shared.rule}){others}"
+    return told
+
+
 def _indexes(program: Program) -> Iterator[str]:
+    if not program.indexes:
+        return
+    # Heavy, and most programs have none.
+    from sash.plan.cost.indexes import index_of_kept_rows
+
     streams = {stream.name: stream for stream in program.streams}
     for index in program.indexes:
         chosen = index_of_kept_rows(index, streams[index.stream]).spec

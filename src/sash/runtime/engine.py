@@ -31,7 +31,9 @@ from sash.operators.bounds import with_bounds
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.periodic import SynopsisSpec
-from sash.plan.run_plan import RunPlan, plan_run, questions_in, reads_archives
+from sash.plan.refresh import ELASTIC, EXACT
+from sash.plan.run_plan import RunPlan, plan_run, questions_in, reads_archives, standing_in
+from sash.runtime.admission import admit_number, admit_state
 from sash.runtime.archive_sink import ArchiveSink
 from sash.runtime.archived import once_archived, without_archives
 from sash.runtime.aside import Aside
@@ -55,8 +57,9 @@ from sash.runtime.part import Part, narrow
 from sash.runtime.partitions import PartTurn, Routes, Turn, cell_name, first_files, part_of, routes
 from sash.runtime.plane import Firsts, QueryPlane
 from sash.runtime.recipe import Recipe, fingerprint
+from sash.runtime.refreshing import Refreshing
 from sash.runtime.relations import Given, read_relations
-from sash.runtime.report import BatchReport, Monitor, Parts, Silent, Summary
+from sash.runtime.report import BatchReport, Measures, Monitor, Parts, Silent, Summary
 from sash.runtime.retained import (
     FIRST,
     RETAINED,
@@ -73,6 +76,7 @@ from sash.runtime.sinks import Sink, open_sink
 from sash.runtime.sources import Chunk, Source, open_source
 from sash.runtime.stage import ChunkResult, misjudged
 from sash.runtime.stopwatch import Stopwatch
+from sash.scheduling import DEFAULT, POLICIES
 from sash.synopses.refresh import answer_schema
 
 DEFAULT_BATCH_ROWS = 2_000_000
@@ -99,6 +103,9 @@ class Options:
     max_memory: int | None = None
     record_history: Path | None = None
     given: Given = field(default_factory=dict)
+    refresh: str = EXACT
+    policy: str = DEFAULT.slug
+    max_queries: int | None = None
     debug: bool = False
     monitor: Monitor = field(default_factory=Silent)
 
@@ -130,6 +137,9 @@ class Engine:
         # What is wrong with the program is told before anything is touched.
         self._planned = plan_run(program)
         self._check_questions()
+        refreshing = Refreshing(POLICIES[options.policy], is_elastic=options.refresh == ELASTIC)
+        self.plane = QueryPlane(refreshing=refreshing)
+        self._admit(self._planned, program, len(self._planned.definitions))
         self._sources = {stream.name: self._open_source(stream) for stream in self._planned.streams}
         self._sinks = self._open_sinks(self._planned)
         self._check_places(self._planned.definitions, self._sources)
@@ -140,11 +150,12 @@ class Engine:
         self._aside = Aside(aside, durable=options.checkpoint is not None)
         if options.aside is not None or options.checkpoint is None:
             self._aside.check()
-        self.plane = QueryPlane()
         self._feeder = Feeder({}, options.batch_rows, _chunk_rows(options.batch_rows, cores))
         self._answered: dict[str, int] = {}
         self._meters = Meters(self.plane)
         self._live: set[str] = set()
+        # The seconds that writing and committing took.
+        self._rest = 0.0
         self._started = time.monotonic()
         self._guard: Guard | None = None
         self._manifest: Manifest | None = None
@@ -304,7 +315,9 @@ class Engine:
         for part in parts:
             if not part.continuous.is_idle:
                 part.continuous.load(manifest.batch, manifest.cells)
-        self.plane.restore(self.streams, self.firsts, manifest.complete_through, manifest.held_from)
+        self.plane.restore(
+            self.streams, self.firsts, manifest.complete_through, manifest.held_from, manifest.refreshes
+        )
         ended = {name for name, state in self.streams.items() if state.ended}
         self._feeder.resume(manifest.batch + 1, manifest.positions, ended, manifest.is_last)
         self._answered.update({query.name: manifest.answered[query.name] for query in self.plan.definitions})
@@ -352,6 +365,7 @@ class Engine:
         change = difference(self.plane.parts.values(), program)
         added, asked = only(program, change.new)
         plan = plan_run(added, self._made, asked, self.plane.hosts())
+        self._admit(plan, program, len(standing_in(program)))
         here = {name: source for name, source in self._sources.items() if self._stays(source, program)}
         opened = {s.name: self._open_source(s) for s in plan.streams if s.name not in here}
         sinks = self._open_sinks(plan)
@@ -447,6 +461,7 @@ class Engine:
         staying = [s for s in self._program.streams if s.name in self.streams and s.name in self._sources]
         definitions = {**{stream.name: stream for stream in staying}, **used}
         self.plane.change(parts, definitions.values())
+        self.plane.index_values(self._program.indexes)
         feeds = self.plane.clock.feeds
         self.streams = {
             name: self.streams.get(name) or StreamState(joined=None if name in feeds else self.through)
@@ -469,6 +484,17 @@ class Engine:
             for name, stream in definitions.items()
             if not stream.has_integer_time and not self._sources[name].bounded
         }
+
+    @property
+    def _live_queries(self) -> frozenset[str]:
+        names = (definition.name for definition in self.plan.definitions)
+        return frozenset(name for name in names if self._live.issuperset(self.plan.sources_of(name)))
+
+    def _admit(self, plan: RunPlan, program: Program, queries: int) -> None:
+        """Refuse queries that there is no room for; `queries` is how many there would be."""
+        admit_number(queries, self.options.max_queries)
+        rates, state, partitions = self.plane.rates(), self.plane.state, self.partitions or 1
+        admit_state(plan, program, rates, state, partitions, self.options.max_state)
 
     def _guarded(self) -> Guard:
         options = self.options
@@ -579,7 +605,8 @@ class Engine:
     ) -> None:
         self.plane.absorb(harvest, streams, firsts)
         given: dict[str, pa.Table] = {}
-        for name, tables in self.plane.answer(entry.number, harvest).items():
+        seconds = self._seconds_left(watch)
+        for name, tables in self.plane.answer(entry.number, harvest, seconds).items():
             given[name] = pa.concat_tables(tables)
         watch.lap("answer")
         for name, table in given.items():
@@ -589,12 +616,24 @@ class Engine:
         watch.lap("write")
         self._commit(entry, harvest)
         watch.lap("commit")
+        self._rest = watch.laps["write"] + watch.laps["commit"]
         shown = {name: table for name, table in given.items() if name not in self._archives()}
         report = self._report(entry, harvest.results, shown, watch)
         self.options.monitor.batch(report)
         if self._guard is not None and not entry.is_last:
             # After the commit: a run that must not go on has not lost the batch.
             self._guard.check(report)
+
+    def _seconds_left(self, watch: Stopwatch) -> float | None:
+        """How long answers may take for the run to keep pace with its input; None: it has all the time.
+
+        The time on the wall is that of the rows where all streams are live. What the rest of a batch takes is
+        taken from the one before.
+        """
+        through, before = self.plane.clock.through(self.plane.streams), self.plane.complete_through
+        if through is None or before is None or not self._live.issuperset(self.plane.streams):
+            return None
+        return (through - before) / 1e6 - watch.total - self._rest
 
     def _archives(self) -> dict[str, ArchiveSink]:
         return {name: sink for name, sink in self._sinks.items() if isinstance(sink, ArchiveSink)}
@@ -665,6 +704,7 @@ class Engine:
                     self._made,
                     tuple(self._kept),
                     self.plane.held_from(),
+                    self.plane.refreshing.snapshot(),
                 )
             )
         self.committed = entry.number
@@ -726,7 +766,19 @@ class Engine:
             self.plane.state,
             resident_bytes(),
             {name: sink.report for name, sink in self._archives().items() if sink.report is not None},
-            lambda: self._meters.measure(answered),
+            lambda: self._measure(answered, now),
+            lambda: self.plane.refreshed(now, self._live),
+            now,
+            self._live_queries,
+        )
+
+    def _measure(self, answered: Mapping[str, int], now: float) -> Measures:
+        refreshing = self.plane.refreshing
+        return replace(
+            self._meters.measure(answered),
+            refreshes=self.plane.refreshed(now, self._live),
+            decisions=refreshing.decisions,
+            deciding=refreshing.deciding,
         )
 
     def finish(self, *, interrupted: bool) -> Summary:

@@ -22,8 +22,8 @@ from sash.state.groups import Dictionary
 from sash.state.layout import Layout
 from sash.synopses.finalize import Values
 from sash.synopses.frequent_items import FrequentItems
-from sash.synopses.value_calls import answer
-from sash.synopses.value_counts import ValueCounts
+from sash.synopses.value_calls import answer, answer_from_index
+from sash.synopses.value_counts import ValueCounts, ValueWindow
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -49,9 +49,10 @@ class _Valued(Protocol):
 class ValueStates:
     """The calls of the queries of one window that are not made of measures; others are none of them."""
 
-    def __init__(self, synopsis: _Valued, range_: int, calls: Iterable[AggregateCall]) -> None:
+    def __init__(self, synopsis: _Valued, window: tuple[int, int], calls: Iterable[AggregateCall]) -> None:
+        """`window`: its length, and who moves it on."""
         self._synopsis = synopsis
-        self._range = range_
+        self._window = window
         self._first = len(synopsis.layout.operations)
         needing = dict.fromkeys(call for call in calls if algebra_of(call).kept is not Kept.MEASURES)
         self._columns = {call: self._first + 2 * number for number, call in enumerate(needing)}
@@ -81,7 +82,7 @@ class ValueStates:
 
     def advance(self, boundary: int) -> None:
         for counts in self._counts.values():
-            counts.window(self._range).advance(boundary)
+            counts.window(self._window).advance(boundary)
         for items in self._frequent.values():
             items.advance(boundary)
 
@@ -90,8 +91,11 @@ class ValueStates:
         if not self._columns:
             return ints
         columns = [ints]
+        windows = {source: counts.window(self._window) for source, counts in self._counts.items()}
         tallies = {
-            source: counts.window(self._range).tallies(slots) for source, counts in self._counts.items()
+            source: window.tallies(slots)
+            for source, window in windows.items()
+            if isinstance(window, ValueWindow)
         }
         for call in self._columns:
             if call in self._frequent:
@@ -99,7 +103,11 @@ class ValueStates:
                 valid = np.asarray(bits.is_valid())
             else:
                 source = self._source[call]
-                bits, valid = answer(call, tallies[source], self._counts[source])
+                counts, window = self._counts[source], windows[source]
+                if isinstance(window, ValueWindow):
+                    bits, valid = answer(call, tallies[source], counts)
+                else:
+                    bits, valid = answer_from_index(call, window, slots, counts)
             if isinstance(bits, pa.Array):
                 bits = self._number(bits)
             columns += [bits[:, None], valid.astype(np.int64)[:, None]]

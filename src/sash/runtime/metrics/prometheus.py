@@ -168,7 +168,35 @@ def families(report: BatchReport, measures: Measures) -> Iterator[Family]:
         "Bytes of state behind a query; what queries share counts for each.",
         tuple(({"query": name}, held.bytes) for name, held in measures.queries.items()),
     )
+    yield from _refreshes(measures)
     yield from _operators(measures)
+
+
+def _refreshes(measures: Measures) -> Iterator[Family]:
+    """How periodic queries are refreshed."""
+    known = measures.refreshes.items()
+    yield Family(
+        "sash_query_granted_seconds",
+        "Event time between the last two answers of a query.",
+        tuple(({"query": name}, each.granted) for name, each in known if each.granted is not None),
+    )
+    yield Family(
+        "sash_query_late_seconds",
+        "By how much the last period of a query was longer than its SLIDE.",
+        tuple(({"query": name}, each.late) for name, each in known),
+    )
+    yield Family(
+        "sash_query_skipped_total",
+        "Boundaries that a query has passed over.",
+        tuple(({"query": name}, each.skipped) for name, each in known),
+    )
+    yield Family(
+        "sash_query_behind_seconds",
+        "How far the instant of an answer over a live stream was behind the clock when it was committed.",
+        tuple(({"query": name}, each.behind) for name, each in known if each.behind is not None),
+    )
+    yield Family("sash_decisions_total", "Decisions of the scheduler.", (({}, measures.decisions),))
+    yield Family("sash_deciding_seconds_total", "Seconds that decisions took.", (({}, measures.deciding),))
 
 
 def _run(report: BatchReport) -> Iterator[Family]:
