@@ -84,6 +84,7 @@ def test_ways_to_refresh_that_do_not_exist_are_refused(tmp_path, options, what):
         (SELECT("n > 0") + " WITH (refresh = 'never')", "refresh = 'never' is not known"),
         (SELECT("n > 0") + " WITH (priority = 'high')", "a priority is a whole number"),
         ("SELECT n FROM s [NOW] WITH (refresh = 'elastic')", "kept up row by row"),
+        ("SELECT n FROM s [NOW] WITH (priority = 2)", "priority is not for"),
         (
             "SELECT FREQUENT(n, 2) AS f FROM s [RANGE 4 SEC SLIDE 2 SEC] WITH (refresh = 'elastic')",
             "not for FREQUENT",
@@ -95,3 +96,19 @@ def test_options_of_queries_that_cannot_be_are_refused(tmp_path, query, what):
         session.sql(STREAM)
         with pytest.raises(SashError, match=what):
             session.query(query)
+
+
+def test_answers_over_a_live_stream_say_how_late_they_are(tmp_path):
+    with sash.connect(tmp_path, runtime="inline", batch_rows=200, refresh="elastic") as session:
+        session.sql(
+            "CREATE STREAM packets (ts TIMESTAMP, src STRING, length BIGINT) TIMESTAMP BY ts "
+            "FROM 'generator:packets' WITH (rate = 20, hosts = 5);"
+        )
+        query = session.query(
+            "Rstream(SELECT COUNT(*) AS c FROM packets [RANGE 20 SEC SLIDE 10 SEC])", name="q"
+        )
+        answers = [answer for answer, _ in zip(query, range(3), strict=False)]
+        assert all(isinstance(answer.late, float) for answer in answers)
+        (row,) = session.sql("SHOW QUERIES").to_pylist()
+        assert row["behind"] is not None
+        assert row["at"] % 10_000_000 == 0
