@@ -268,6 +268,17 @@ def print_table(table: pa.Table, form: str) -> None:
             print("(no rows)")
 
 
+def print_archives(program: Program, base_dir: Path) -> None:
+    """What SHOW ARCHIVES lists: how they are now."""
+    from sash.runtime.archived import described
+
+    for statement in program.shows:
+        if statement.kind == "archive":
+            print(f"{' '.join(statement.text.split()).rstrip(';')}: {len(program.archives)}")
+            if program.archives:
+                print_table(described(program.archives, base_dir), "table")
+
+
 def print_answers(program: Program, summary: Summary) -> None:
     """The answers of one-time queries, each under its text."""
     for query, table in zip(program.one_time, summary.once.values(), strict=False):

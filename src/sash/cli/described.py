@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from sash.cli import format as show
 from sash.lang import algebra, intervals
-from sash.plan.cost.indexes import index_of_kept_rows
 
 if TYPE_CHECKING:
     from sash.lang import Program
@@ -46,8 +45,13 @@ def describe(program: Program) -> Iterator[str]:
 
 
 def shown(program: Program) -> Iterator[str]:
-    """What the SHOW statements of a program list: a line each, and its kind above."""
+    """What the SHOW statements of a program list: a line each, and its kind above.
+
+    What archives are like is told after the run.
+    """
     for statement in program.shows:
+        if statement.kind == "archive":
+            continue
         sharing = _sharing(program) if statement.kind == "query" else {}
         kinds = {
             "stream": [f"{each.name} from {each.source}" for each in program.streams],
@@ -56,7 +60,6 @@ def shown(program: Program) -> Iterator[str]:
                 (f"{each.name} into {each.sink}" if each.sink else each.name) + sharing.get(each.name, "")
                 for each in program.queries
             ],
-            "archive": [f"{each.name} into {each.sink}" for each in program.archives],
             "index": list(_indexes(program)),
         }
         lines = kinds[statement.kind]
@@ -76,6 +79,11 @@ def _sharing(program: Program) -> dict[str, str]:
 
 
 def _indexes(program: Program) -> Iterator[str]:
+    if not program.indexes:
+        return
+    # Heavy, and most programs have none.
+    from sash.plan.cost.indexes import index_of_kept_rows
+
     streams = {stream.name: stream for stream in program.streams}
     for index in program.indexes:
         chosen = index_of_kept_rows(index, streams[index.stream]).spec

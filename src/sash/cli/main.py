@@ -398,6 +398,7 @@ def _run(text: str, base_dir: Path, options: RunOptions, *, quiet: bool) -> None
     with calls.watched(view, options.metrics) as monitor, view:
         summary = attend(lambda stop: calls.run(program, base_dir, options, monitor, stop), view)
     calls.print_answers(program, summary)
+    calls.print_archives(program, base_dir)
 
 
 def _introduce_demo(text: str, commands: tuple[str, ...]) -> None:

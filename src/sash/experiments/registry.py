@@ -10,6 +10,7 @@ from sash.errors import UnknownName, UserError
 from sash.experiments import (
     archive_counts,
     archive_grid,
+    archive_parallel,
     archive_rates,
     archive_strict,
     archive_techniques,
@@ -25,9 +26,11 @@ from sash.experiments import (
     join_order,
     many_queries,
     operator_rates,
+    periodic_values,
     planning,
     query_scheduling,
     reading_while_sliding,
+    retained_probe,
     ring_maintenance,
     running_sums,
     scan_limit,
@@ -87,6 +90,8 @@ _EXPERIMENTS = tuple(
         scheduling_decisions,
         many_queries,
         index_speed,
+        periodic_values,
+        retained_probe,
         index_maintenance,
         index_queries,
         ring_maintenance,
@@ -100,6 +105,7 @@ _EXPERIMENTS = tuple(
         archive_rates,
         archive_counts,
         archive_strict,
+        archive_parallel,
         archive_variance,
     )
 )

@@ -36,7 +36,7 @@ from sash.state.jit import kernel
 from sash.state.ordering import ranked_words
 
 Rows = npt.NDArray[np.int32]
-_INT64 = np.iinfo(np.int64)
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -176,7 +176,7 @@ class StillIndex:
                 return int(value)
             case _, bool():
                 return None
-            case "int64", int() if _INT64.min <= value <= _INT64.max:
+            case "int64", int() if _LEAST <= value <= _GREATEST:
                 return value
             case "double", int() | float():
                 return int(ordinals_of(pa.array([float(value)]))[0])

@@ -23,23 +23,24 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from sash.archive import Rewrites, SlotResult, SlotWork, rewrite_in_threads
 from sash.errors import CheckpointError, InternalError, SashError, SinkError
 from sash.lang import Program
-from sash.lang.bound import QueryDefinition, StreamDefinition
+from sash.lang.bound import OneTimeQuery, QueryDefinition, StreamDefinition
 from sash.operators.bounds import with_bounds
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.periodic import SynopsisSpec
 from sash.plan.refresh import ELASTIC, EXACT
-from sash.plan.run_plan import RunPlan, feed_of, plan_run, questions_in, reads_archives, standing_in
+from sash.plan.run_plan import RunPlan, plan_run, questions_in, reads_archives, standing_in
 from sash.runtime.admission import admit_number, admit_state
-from sash.runtime.archived import once_archived
-from sash.runtime.archiving import ArchiveSink
+from sash.runtime.archive_sink import ArchiveSink
+from sash.runtime.archived import once_archived, without_archives
 from sash.runtime.aside import Aside
 from sash.runtime.cell import StateFile
 from sash.runtime.checkpoint import CELLS, FEED, Checkpoint, Manifest, PartState
 from sash.runtime.clock import StreamState, advanced, begun
-from sash.runtime.continuous import continuous_schema, relation_delta
+from sash.runtime.continuous import continuous_schema
 from sash.runtime.difference import Difference, difference, only
 from sash.runtime.feed import Entry, Feeder
 from sash.runtime.feedlog import FeedLog
@@ -48,6 +49,7 @@ from sash.runtime.harvest import Harvest, PartHarvest
 from sash.runtime.history import RunHistory
 from sash.runtime.ledger import Ledger
 from sash.runtime.limits import Guard, Limits, default_state
+from sash.runtime.look import OnceAnswer, look, refuse_unkept
 from sash.runtime.lookup import KeptPanes
 from sash.runtime.memory import resident_bytes
 from sash.runtime.meters import Meters
@@ -56,6 +58,7 @@ from sash.runtime.partitions import PartTurn, Routes, Turn, cell_name, first_fil
 from sash.runtime.plane import Firsts, QueryPlane
 from sash.runtime.recipe import Recipe, fingerprint
 from sash.runtime.refreshing import Refreshing
+from sash.runtime.relations import Given, read_relations
 from sash.runtime.report import BatchReport, Measures, Monitor, Parts, Silent, Summary
 from sash.runtime.retained import (
     FIRST,
@@ -70,7 +73,7 @@ from sash.runtime.retained import (
 )
 from sash.runtime.scans import scan_rows
 from sash.runtime.sinks import Sink, open_sink
-from sash.runtime.sources import Chunk, Source, open_source, read_whole
+from sash.runtime.sources import Chunk, Source, open_source
 from sash.runtime.stage import ChunkResult, misjudged
 from sash.runtime.stopwatch import Stopwatch
 from sash.scheduling import DEFAULT, POLICIES
@@ -99,6 +102,7 @@ class Options:
     max_state: int | None = None
     max_memory: int | None = None
     record_history: Path | None = None
+    given: Given = field(default_factory=dict)
     refresh: str = EXACT
     policy: str = DEFAULT.slug
     max_queries: int | None = None
@@ -127,8 +131,12 @@ class Engine:
         self.partitions = partitions
         self._state = options.checkpoint or state
         self._program = program
+        # Who writes sub-indices of archives.
+        self.rewrite: Rewrites = rewrite_in_threads
+        self._worker = ThreadPoolExecutor(1, "sash-answers") if overlap else None
         # What is wrong with the program is told before anything is touched.
         self._planned = plan_run(program)
+        self._check_questions()
         refreshing = Refreshing(POLICIES[options.policy], is_elastic=options.refresh == ELASTIC)
         self.plane = QueryPlane(refreshing=refreshing)
         self._admit(self._planned, program, len(self._planned.definitions))
@@ -165,7 +173,6 @@ class Engine:
         # The state of the operators that run in tasks, after the last batch taken.
         self.cells: dict[str, tuple[StateFile, ...]] = {}
         self.routes = Routes((), 0)
-        self._worker = ThreadPoolExecutor(1, "sash-answers") if overlap else None
         self._completing: Future[None] | None = None
         self.taken = -1
         self.committed = -1
@@ -199,13 +206,28 @@ class Engine:
         archived = {query.name: query for query in plan.continuous if query.definition.archive is not None}
         for definition, schema in _answers(plan):
             if definition.name in archived:
-                sink: Sink = ArchiveSink(archived[definition.name], plan, self.options.base_dir)
+                sink: Sink = ArchiveSink(
+                    archived[definition.name],
+                    plan,
+                    self.options.base_dir,
+                    self._rewrite_slots,
+                    in_background=self._worker is not None,
+                )
             else:
                 sink = open_sink(definition.sink, schema, self.options.base_dir)
             sink.check()
             sink.durable = self.options.checkpoint is not None
             sinks[definition.name] = sink
         return sinks
+
+    def _check_questions(self) -> None:
+        """Refuse questions about archives and streams that do not keep what they need until the end."""
+        for question in questions_in(self._program):
+            if reads_archives(question.plan):
+                refuse_unkept(question, self._program.streams, [s.name for s in self._planned.streams])
+
+    def _rewrite_slots(self, work: Sequence[SlotWork]) -> Sequence[SlotResult]:
+        return self.rewrite(work)
 
     def _check_places(self, queries: Iterable[QueryDefinition], sources: Mapping[str, Source]) -> None:
         """Refuse queries that write to the same place, or to where a stream is read."""
@@ -316,11 +338,7 @@ class Engine:
 
     def _read_relations(self, plan: RunPlan) -> dict[str, Delta]:
         """The rows of relations that are read once, before anything else."""
-        return {
-            relation.name: relation_delta(read_whole(feed_of(relation), self.options.base_dir))
-            for relation in plan.relations
-            if relation.is_static
-        }
+        return read_relations(plan, self.options.base_dir, self.options.given)
 
     def open_outputs(self) -> None:
         """Go on with the outputs where the checkpoint says, or replace them; the last step before batches."""
@@ -443,6 +461,7 @@ class Engine:
         staying = [s for s in self._program.streams if s.name in self.streams and s.name in self._sources]
         definitions = {**{stream.name: stream for stream in staying}, **used}
         self.plane.change(parts, definitions.values())
+        self.plane.index_values(self._program.indexes)
         feeds = self.plane.clock.feeds
         self.streams = {
             name: self.streams.get(name) or StreamState(joined=None if name in feeds else self.through)
@@ -570,6 +589,12 @@ class Engine:
         if completing is not None:
             completing.result()
 
+    def settle_archives(self) -> None:
+        """Wait, too, until archives are as far as they are promised to be."""
+        self.settle()
+        for sink in self._archives().values():
+            sink.settle()
+
     def _complete(
         self,
         entry: Entry,
@@ -648,7 +673,13 @@ class Engine:
     def _commit(self, entry: Entry, harvest: Harvest) -> None:
         for sink in self._sinks.values():
             sink.reach(self.plane.complete_through)
+        archives = self._archives().values()
+        for archive in archives:
+            archive.observe(self.plane.streams)
         sinks = {name: sink.commit() for name, sink in self._sinks.items()}
+        if entry.is_last:
+            for archive in archives:
+                archive.settle()
         aside = self._aside.commit()
         self._kept.extend(result.kept for result in harvest.results if result.kept is not None)
         self._kept = live(self._kept, self.plan.streams, self.plane.complete_through)
@@ -773,11 +804,17 @@ class Engine:
         answers = self.plane.once()
         for query in questions_in(self._program):
             if reads_archives(query.plan):
-                answers[query.name] = once_archived(query.plan, self._program, self.options.base_dir).table
+                answers[query.name] = self._once_archived(OneTimeQuery(query.plan)).table
         return {
             query.name: answers[query.name].cast(with_bounds(answers[query.name].schema, query.plan))
             for query in questions_in(self._program)
         }
+
+    def _once_archived(self, question: OneTimeQuery) -> OnceAnswer:
+        asked = without_archives(question, self._program, self.options.base_dir)
+        if not asked.reads_changes:
+            return once_archived(asked, self.options.base_dir)
+        return look(asked.program, self.ledger, self.options.base_dir, given=asked.given)
 
     def close(self) -> None:
         """Let go of everything, also after a failure, which is what the user should hear of."""

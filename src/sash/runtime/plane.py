@@ -7,19 +7,21 @@ knows no Spark: both runtimes feed it, so they answer alike.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
 from sash.lang.algebra import Node, Stream, Window
-from sash.lang.bound import StreamDefinition
+from sash.lang.bound import IndexDefinition, StreamDefinition
 from sash.operators.preaggregate import Partial
+from sash.plan.cost.indexes import IndexChoice
 from sash.plan.explain.tree import Measured
 from sash.plan.panes import last_boundary
 from sash.plan.periodic import Hosts
 from sash.plan.refresh import refresh_of
 from sash.plan.run_plan import united
+from sash.plan.value_indexes import choose_value_index, index_on
 from sash.runtime.cell import StateFile
 from sash.runtime.clock import Clock, Streams, StreamState
 from sash.runtime.groups import QueryGroup, answer_together, catch_up_together, clusters, latest
@@ -28,6 +30,7 @@ from sash.runtime.part import Part
 from sash.runtime.refreshing import Refreshing, Saved, answered_through
 from sash.runtime.report import DRIVER, Held, Refreshed
 from sash.sharing.of_plan import Shared, shared_of
+from sash.synopses.combined import Combined
 
 Firsts = Mapping[int, Mapping[str, int]]
 """The first instants of streams, by part."""
@@ -81,6 +84,21 @@ class QueryPlane:
         """Of who is most urgent."""
         queries = (q for group in cluster for refresher in group.refreshers for q in refresher.queries)
         return max((refresh_of(query.definition).priority for query in queries), default=0)
+
+    def index_values(self, indexes: Sequence[IndexDefinition]) -> None:
+        """Answer aggregates of columns that have an index from it, if it can."""
+        for name, group in self.groups.items():
+            if isinstance(group.synopsis, Combined):
+                # It keeps nothing of its own.
+                continue
+            for argument in group.spec.values:
+                counts = group.synopsis.values[argument]
+                index = index_on(group.spec, argument, indexes)
+                chosen = None
+                if index is not None:
+                    queries, stream = self.plan.queries_of(name), self.plan.stream(group.spec.stream)
+                    chosen = choose_value_index(index, group.spec, argument, queries, stream)
+                counts.answer_from(chosen.spec if isinstance(chosen, IndexChoice) else None)
 
     def absorb_partial(self, partial: Partial) -> None:
         self._read_in[partial.synopsis].kept.absorb(partial)

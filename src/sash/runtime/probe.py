@@ -35,32 +35,37 @@ class Probe:
     scan: Scan
     stream: StreamDefinition
     conditions: tuple[tuple[int, Condition], ...] = field(init=False)
+    columns: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         found = ((place_of(self.stream, each.column), each) for each in conditions_of(self.scan.node))
         object.__setattr__(self, "conditions", tuple(found))
+        lifetime = () if self.stream.lifetime is None else (self.stream.lifetime,)
+        object.__setattr__(self, "columns", tuple(dict.fromkeys((*self.scan.columns, *lifetime))))
 
     def rows(self, files: Sequence[OpenFile], since: int) -> Iterator[Piece]:
         """The rows of some files that are later than `since`, at least those that the scan wants.
 
         Gives the rank of each piece; what is looked up in files that follow one another is one piece.
         """
-        found: list[tuple[Int64Array, pa.Table]] = []
+        places = [place_of(self.stream, name) for name in self.columns]
+        found: list[tuple[Int64Array, list[pa.Array]]] = []
         for rank, file in enumerate(files):
             positions = self._positions(file)
             if positions is not None:
                 if len(positions):
-                    found.append(rows_at(file.table, self.stream, since, positions, self._columns))
+                    found.append(rows_at(file.kept, file.table, since, positions, places))
                 continue
-            yield from _united(rank - 1, found)
+            yield from self._united(rank - 1, found)
             found.clear()
             yield rank, *rows_later(file.kept, file.table, self.stream, since)
-        yield from _united(len(files), found)
+        yield from self._united(len(files), found)
 
-    @property
-    def _columns(self) -> list[str]:
-        lifetime = () if self.stream.lifetime is None else (self.stream.lifetime,)
-        return list(dict.fromkeys((*self.scan.columns, *lifetime)))
+    def _united(self, rank: int, found: Sequence[tuple[Int64Array, list[pa.Array]]]) -> Iterator[Piece]:
+        if found:
+            columns = [pa.concat_arrays(parts) for parts in zip(*(rows for _, rows in found), strict=True)]
+            ts = np.concatenate([ts for ts, _ in found])
+            yield rank, ts, pa.Table.from_arrays(columns, names=list(self.columns))
 
     def _positions(self, file: OpenFile) -> Int64Array | None:
         best, fewest = None, file.kept.rows // _DENSE
@@ -72,12 +77,6 @@ class Probe:
                 if count <= fewest:
                     best, fewest = (index, spans), count
         return None if best is None else best[0].find(best[1])
-
-
-def _united(rank: int, found: Sequence[tuple[Int64Array, pa.Table]]) -> Iterator[Piece]:
-    if found:
-        whole = pa.concat_tables([rows for _, rows in found])
-        yield rank, np.concatenate([ts for ts, _ in found]), whole
 
 
 class OpenFile:

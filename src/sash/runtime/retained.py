@@ -208,16 +208,15 @@ def open_index(directory: Path, file: KeptFile, place: int) -> StillIndex | None
 
 
 def rows_at(
-    table: pa.Table, stream: StreamDefinition, since: int, positions: Int64Array, columns: Sequence[str]
-) -> tuple[Int64Array, pa.Table]:
+    file: KeptFile, table: pa.Table, since: int, positions: Int64Array, places: Sequence[int]
+) -> tuple[Int64Array, list[pa.Array]]:
     """The instants and some columns of the rows of a file at positions, as far as they are after `since`."""
     ts = table.column(0).to_numpy()[positions]
-    if len(ts) and ts.min() <= since:
+    if file.oldest <= since:
         positions, ts = positions[ts > since], ts[ts > since]
     wanted = pa.array(positions)
     # Without the dictionaries of all rows, which somebody would have to put together.
-    rows = {name: plain(one_array(table.column(1 + place_of(stream, name))).take(wanted)) for name in columns}
-    return ts, pa.table(rows)
+    return ts, [plain(one_array(table.column(1 + place)).take(wanted)) for place in places]
 
 
 def open_kept(path: Path) -> pa.Table:

@@ -11,6 +11,7 @@ from sash.lang import Program
 from sash.plan.refresh import EXACT, MODES
 from sash.runtime.desk import Desk
 from sash.runtime.engine import DEFAULT_BATCH_ROWS, Options
+from sash.runtime.relations import Given
 from sash.runtime.report import Monitor, Silent, Summary
 from sash.scheduling import DEFAULT, POLICIES
 
@@ -37,12 +38,14 @@ def run_program(
     monitor: Monitor | None = None,
     stop: threading.Event | None = None,
     desk: Desk | None = None,
+    given: Given | None = None,
 ) -> Summary:
     """Run the standing queries of a program until all input has ended or `stop` is set.
 
     `desk` is where others ask for something meanwhile. `max_state` bounds the bytes of state of a partition
     (None: as this machine can bear, 0: no bound), `max_memory` those of this process.
     `record_history` is a file for the movements of windows and the questions that are asked meanwhile.
+    Relations that are `given` are not read.
     `refresh` is exact or elastic, `policy` the scheduler of the latter, `max_queries` how many queries there
     may be at a time.
     """
@@ -67,6 +70,7 @@ def run_program(
         max_state=max_state,
         max_memory=max_memory,
         record_history=record_history,
+        given=given or {},
         refresh=one_of("refresh", refresh or EXACT, MODES),
         policy=one_of("policy", policy or DEFAULT.slug, POLICIES),
         max_queries=max_queries,

@@ -30,8 +30,9 @@ from sash.lang.bound import (
 from sash.lang.parse import iterate
 from sash.plan.refresh import EXACT, MODES
 from sash.plan.run_plan import plan_run, reads_archives
-from sash.runtime.archived import once_archived
+from sash.runtime.archived import once_archived, without_archives
 from sash.runtime.live import Live
+from sash.runtime.relations import Given
 from sash.runtime.report import Summary
 from sash.runtime.run import RUNTIMES, one_of
 from sash.runtime.sinks import open_sink
@@ -407,12 +408,16 @@ class Session:
         raise AssertionError(definition)
 
     def _answer(self, definition: OneTimeQuery, known: Known, isolation: Isolation | None = None) -> pa.Table:
+        program = program_of(known, statements=(definition,), queries=())
+        given: Given = {}
         if reads_archives(definition.plan):
-            return dated(once_archived(definition.plan, program_of(known), self.base_dir))
+            asked = without_archives(definition, program_of(known), self.base_dir)
+            if not asked.reads_changes:
+                return dated(once_archived(asked, self.base_dir))
+            program, given = asked.program, asked.given
         if self._live is not None and self._is_running:
-            program = program_of(known, statements=(definition,), queries=())
-            return dated(self._live.ask(program, isolation))
-        return answer_once(definition, known, self.base_dir, self._options["batch_rows"])
+            return dated(self._live.ask(program, isolation, given))
+        return answer_once(program, self.base_dir, self._options["batch_rows"], given)
 
 
 def _started(

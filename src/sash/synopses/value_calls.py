@@ -23,6 +23,7 @@ from sash.plan.sketches import HASHES
 from sash.state.kernels import LOW_BITS
 from sash.state.ordering import canonical, ordinal_to_double
 from sash.synopses.b_int_qnt import LARGEST_DENOMINATOR, Tallies
+from sash.synopses.indexed_values import IndexedWindow
 from sash.synopses.value_counts import ValueCounts
 
 _F = AggregateFunction
@@ -30,6 +31,14 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Answer = tuple[Ints | pa.Array, Bools]
 """64 bits a slot as in `finalize.Values`, or texts; and where it is not NULL."""
+
+
+def answer_from_index(call: AggregateCall, window: IndexedWindow, slots: Ints, counts: ValueCounts) -> Answer:
+    """The value of `call` for the one slot of a window, if it is asked for."""
+    if call.is_distinct and call.function is _F.COUNT:
+        return np.full(len(slots), window.distinct()), np.ones(len(slots), dtype=np.bool_)
+    few = window.for_call(call, slots)
+    return answer(call, window.tallies(slots) if few is None else few, counts)
 
 
 def answer(call: AggregateCall, tallies: Tallies, counts: ValueCounts) -> Answer:

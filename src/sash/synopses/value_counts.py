@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sash.lang.indexing import IndexSpec
 from sash.lang.types import Type
 from sash.operators.aggregates.values import column_array
 from sash.operators.evaluate import ARROW_TYPES
@@ -33,6 +34,7 @@ from sash.state.layout import Layout
 from sash.state.ordering import Words, ordinal_to_double, to_ordinal
 from sash.state.panelog import PaneLog
 from sash.synopses.b_int_qnt import Tallies, ValueRows
+from sash.synopses.indexed_values import IndexedWindow
 from sash.synopses.thinning import thinned
 
 Ints = npt.NDArray[np.int64]
@@ -128,6 +130,10 @@ class ValueWindow:
         places = np.repeat(begins - offsets[:-1], lengths) + np.arange(offsets[-1])
         return Tallies(slots, offsets, self.values[places], self.counts[places])
 
+    def recode(self, codes: Ints) -> None:
+        """Words have other codes, in the same order."""
+        self.values = codes[self.values]
+
     def renumber(self, place: Ints) -> None:
         """Slot s is now place[s], in the same order."""
         if self.left < self._all.log.base:
@@ -148,16 +154,26 @@ class ValueCounts:
         self.argument = spec.keys[-1]
         self._kind = kind
         self.log = PaneLog(_LAYOUT)
-        self.windows: dict[tuple[int, int], ValueWindow] = {}
+        self.windows: dict[tuple[int, int], ValueWindow | IndexedWindow] = {}
+        self._index: IndexSpec | None = None
         self._words = Words()
         self._open: list[ValueRows] = []
         self._sealed = _none()
 
-    def window(self, key: tuple[int, int]) -> ValueWindow:
+    def window(self, key: tuple[int, int]) -> ValueWindow | IndexedWindow:
         """The window of a length and of who moves it on, made on first use."""
         if key not in self.windows:
-            self.windows[key] = ValueWindow(self, key[0])
+            index = self._index
+            made = ValueWindow(self, key[0]) if index is None else IndexedWindow(self, key[0], index)
+            self.windows[key] = made
         return self.windows[key]
+
+    def answer_from(self, index: IndexSpec | None) -> None:
+        """Keep the values of windows in an index, if there are no groups; None: as one sorted run."""
+        if index != self._index:
+            self._index = index
+            # Windows are made anew when they are next asked for, from what the log has.
+            self.windows = {}
 
     # ---------------------------------------------------------------- panes
 
@@ -188,7 +204,7 @@ class ValueCounts:
         logged = self.log.ints[: self.log.end - self.log.base]
         logged[:, 1] = codes[logged[:, 1]]
         for window in self.windows.values():
-            window.values = codes[window.values]
+            window.recode(codes)
 
     def seal(self, pane: int) -> None:
         """Nothing more comes for panes up to `pane`."""

@@ -22,8 +22,8 @@ from sash.state.groups import Dictionary
 from sash.state.layout import Layout
 from sash.synopses.finalize import Values
 from sash.synopses.frequent_items import FrequentItems
-from sash.synopses.value_calls import answer
-from sash.synopses.value_counts import ValueCounts
+from sash.synopses.value_calls import answer, answer_from_index
+from sash.synopses.value_counts import ValueCounts, ValueWindow
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -91,8 +91,11 @@ class ValueStates:
         if not self._columns:
             return ints
         columns = [ints]
+        windows = {source: counts.window(self._window) for source, counts in self._counts.items()}
         tallies = {
-            source: counts.window(self._window).tallies(slots) for source, counts in self._counts.items()
+            source: window.tallies(slots)
+            for source, window in windows.items()
+            if isinstance(window, ValueWindow)
         }
         for call in self._columns:
             if call in self._frequent:
@@ -100,7 +103,11 @@ class ValueStates:
                 valid = np.asarray(bits.is_valid())
             else:
                 source = self._source[call]
-                bits, valid = answer(call, tallies[source], self._counts[source])
+                counts, window = self._counts[source], windows[source]
+                if isinstance(window, ValueWindow):
+                    bits, valid = answer(call, tallies[source], counts)
+                else:
+                    bits, valid = answer_from_index(call, window, slots, counts)
             if isinstance(bits, pa.Array):
                 bits = self._number(bits)
             columns += [bits[:, None], valid.astype(np.int64)[:, None]]

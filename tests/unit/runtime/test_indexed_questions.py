@@ -62,6 +62,8 @@ def run(
     folder: Path, state: str, more: str = "", batches: int | None = None, desk: Desk | None = None
 ) -> Peek:
     monitor = StopAfter(batches)
+    if batches == 0:
+        monitor.stop.set()
     run_program(
         bind_program(STREAM + RELATION + more + QUERY),
         base_dir=folder,
@@ -84,9 +86,9 @@ def probed(monkeypatch) -> list[int]:
     """How many rows each look-up in a file has found."""
     found: list[int] = []
 
-    def rows_at(table, stream, since, positions, columns):
+    def rows_at(file, table, since, positions, places):
         found.append(len(positions))
-        return original(table, stream, since, positions, columns)
+        return original(file, table, since, positions, places)
 
     original = probe.rows_at
     monkeypatch.setattr(probe, "rows_at", rows_at)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from sash.errors import SashError, UnknownName, UserError
 from sash.lang import Program
-from sash.lang.bound import QueryDefinition
+from sash.lang.bound import IndexDefinition, QueryDefinition, Scalar
 from sash.plan.cost import Statistics
 from sash.plan.explain.build import duration, plan_and_explain
 from sash.plan.explain.indexed import probes
@@ -21,6 +21,7 @@ from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec, is_per
 from sash.plan.run_plan import standing_in
 from sash.plan.sketches import BOUNDS, HASHES, POINTS, SketchKind, sketched, written
 from sash.plan.synopsis_choice import Method, choose_synopsis, workload_of
+from sash.plan.value_indexes import choose_value_index, index_on
 
 FORMS = ("text", "json", "svg")
 
@@ -102,7 +103,7 @@ def explanations(program: Program, run: Run | None = None) -> list[Explained]:
     explained = []
     for number, (found, query) in enumerate(zip(planned, queries, strict=True)):
         if is_periodic(query):
-            synopsis, notes = _synopsis(query, periodic)
+            synopsis, notes = _synopsis(query, periodic, program.indexes)
             tree = _looked_up(found.explained.tree, synopsis)
             each = replace(found.explained, tree=tree, notes=notes)
         else:
@@ -122,7 +123,9 @@ def _looked_up(step: Step, synopsis: str) -> Step:
     return replace(step, implementation=implementation, state=(), inputs=inputs)
 
 
-def _synopsis(query: QueryDefinition, plan: PeriodicPlan) -> tuple[str, tuple[str, ...]]:
+def _synopsis(
+    query: QueryDefinition, plan: PeriodicPlan, indexes: Sequence[IndexDefinition]
+) -> tuple[str, tuple[str, ...]]:
     """The synopsis from which the periodic runtime answers the query, and what there is to say of it."""
     planned = next(each for each in plan.queries if each.name == query.name)
     spec = plan.synopsis(planned.synopsis)
@@ -143,7 +146,7 @@ def _synopsis(query: QueryDefinition, plan: PeriodicPlan) -> tuple[str, tuple[st
     return spec.name, (
         f"{spec.name}: the window is {panes}{shared}; {answered}",
         f"{spec.name} keeps {by}: {measures}; 1 pass over the input",
-        *_beside(planned, spec, by),
+        *_beside(planned, spec, by, plan, indexes),
     )
 
 
@@ -162,7 +165,13 @@ def _covered(spec: SynopsisSpec, plan: PeriodicPlan, window: str) -> tuple[str, 
     return tuple(lines)
 
 
-def _beside(query: PeriodicQuery, spec: SynopsisSpec, by: str) -> Iterator[str]:
+def _beside(
+    query: PeriodicQuery,
+    spec: SynopsisSpec,
+    by: str,
+    plan: PeriodicPlan,
+    indexes: Sequence[IndexDefinition],
+) -> Iterator[str]:
     """What is kept beside a synopsis for a query: values, and the aggregates that they answer."""
     for counting in spec.counting():
         argument = counting.keys[-1]
@@ -170,13 +179,27 @@ def _beside(query: PeriodicQuery, spec: SynopsisSpec, by: str) -> Iterator[str]:
         for kept, what in _KEPT.items():
             calls = ", ".join(written(call) for call in asked if algebra_of(call).kept is kept)
             if calls and not counting.is_hashed:
-                yield f"{counting.name} keeps {by}: {what.format(argument.text)}; it answers {calls}"
+                how = "" if kept is Kept.LISTS else _indexed(spec, argument, plan, indexes)
+                yield f"{counting.name} keeps {by}: {what.format(argument.text)}; {how}it answers {calls}"
         for call in asked:
             sketch = sketched(call)
             if sketch is not None and counting.is_hashed is (sketch.kind is SketchKind.DISTINCT):
                 what = _SKETCHED[sketch.kind].format(argument.text)
                 answered = f"{written(call)} {BOUNDS[sketch.kind]}"
                 yield f"{counting.name} keeps {by}: {what}; it answers {answered}"
+
+
+def _indexed(
+    spec: SynopsisSpec, argument: Scalar, plan: PeriodicPlan, indexes: Sequence[IndexDefinition]
+) -> str:
+    """Which value index the values of a window are in (003, section 5)."""
+    index = index_on(spec, argument, indexes)
+    if index is None:
+        return "T OVER HASH as one sorted run; "
+    chosen = choose_value_index(index, spec, argument, plan.queries_of(spec.name), plan.stream(spec.stream))
+    if isinstance(chosen, str):
+        return f"T OVER HASH as one sorted run, not index {index.name}: {chosen}; "
+    return f"index {index.name}: {chosen.spec} ({'; '.join(chosen.why)}); "
 
 
 _VALUES = "how often each value of {} occurs, and the window's values in order"
