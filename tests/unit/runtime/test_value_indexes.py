@@ -11,6 +11,7 @@ from sash.lang import bind_program
 from sash.runtime.desk import Desk, Served
 from sash.runtime.engine import Engine, Options
 from sash.runtime.run import run_program
+from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.indexed_values import IndexedWindow
 from sash.testing.runs import StopAfter
 
@@ -111,7 +112,9 @@ def test_the_index_that_was_asked_for_is_the_one_that_answers(folder):
     engine.load()
     kinds = {}
     for group in engine.plane.groups.values():
-        for argument, counts in group.synopsis.values.items():
+        assert isinstance(group.synopsis, BasicIntervalSynopsis)
+        for argument in group.spec.values:
+            counts = group.synopsis.values[argument]
             window = counts.window(3_000_000)
             is_grouped = bool(group.spec.keys)
             name = window._index.name if isinstance(window, IndexedWindow) else None
