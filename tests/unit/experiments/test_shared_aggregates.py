@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.unit.experiments.kit import number
 
@@ -27,6 +29,8 @@ def test_every_claim_has_a_measurement_and_the_picture_is_drawn(run, tmp_path):
     module, result = run
     assert result.table
     assert all(claim.measured for claim in result.claims)
+    written = json.loads(result.write(tmp_path).read_text())
+    assert [claim["holds"] for claim in written["claims"]] == [claim.holds for claim in result.claims]
     module.draw(result, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").exists()
 
