@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sash.archive.manifest import Manifest
 
@@ -37,13 +37,27 @@ class UpdateReport:
     asked: int = 0
     is_repeated: bool = False
 
+    def after(self, before: UpdateReport | None) -> UpdateReport:
+        """Both updates, one after the other, as one."""
+        if before is None:
+            return self
+        return replace(self, **{name: getattr(before, name) + getattr(self, name) for name in COUNTED})
+
+
+COUNTED = (
+    "scheduled", "rewritten", "opened", "sought", "dropped", "inserted", "removed", "unmatched", "bytes_read",
+    "bytes_written", "asked",
+)  # fmt: skip
+"""What an update does, the other figures tell what is there afterwards."""
+
 
 @dataclass(frozen=True, slots=True)
 class Description:
     """An archive for SHOW ARCHIVES. Sizes are of what is stored, which may have expired in part.
 
     `balance` is the largest sub-index compared with the average one, in rows. `techniques` are two while the
-    archive migrates, the new one last, each with its grid.
+    archive migrates, the new one last, each with its grid. `pace` is about how many questions come between
+    two updates.
     """
 
     techniques: tuple[str, ...]
@@ -60,6 +74,7 @@ class Description:
     balance: float
     variance: float
     taken_back: int
+    pace: float
 
 
 def describe(manifest: Manifest, versions: int) -> Description:
@@ -89,4 +104,5 @@ def describe(manifest: Manifest, versions: int) -> Description:
         balance=max(rows_of) / mean if mean else 1.0,
         variance=sum((rows - mean) ** 2 for rows in rows_of) / len(rows_of),
         taken_back=sum(each.rows for each in pending if each is not None),
+        pace=manifest.pace,
     )

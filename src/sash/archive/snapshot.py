@@ -8,7 +8,11 @@ section 3.4); segments in which none do are not opened.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -130,21 +134,23 @@ class Snapshot:
             return
         none = Taken.none(self.spec)
         taken = self._taken.narrowed(conditions)
+        parts: list[tuple[Sequence[Segment], Taken]] = []
         together: list[Segment] = []
         for key, slot in self.manifest.slots.items():
             mine = taken.of(key, slot.cleaned) if taken else none
             segments = [each for each in slot.segments if self.spec.is_estimated or each.deaths[-1] > after]
             if mine.rows.num_rows:
                 # Each takes back one row of the sub-index, so its segments are looked at together.
-                yield self._kept(segments, conditions, after, mine, names)
+                parts.append((segments, mine))
             elif mine.keys.num_rows or not conditions:
-                for segment in segments:
-                    yield self._kept((segment,), conditions, after, mine, names)
+                parts.extend(((segment,), mine) for segment in segments)
             else:
                 together.extend(segments)
         if together:
             # What fulfils conditions on the key is little: to put it together first saves work on each.
-            yield self._kept(together, conditions, after, none, names)
+            parts.append((together, none))
+        reads = [partial(self._kept, segments, conditions, after, mine, names) for segments, mine in parts]
+        yield from (read() for read in reads) if conditions else _ahead(reads)
 
     def _kept(
         self,
@@ -206,3 +212,22 @@ class Snapshot:
                 id="archive-window",
             )
         return through + span - within
+
+
+def _ahead(reads: Sequence[Callable[[], pa.Table]]) -> Iterator[pa.Table]:
+    """What some functions give, in their order; a few of them are at work while the caller is."""
+    threads = min(os.cpu_count() or 1, len(reads))
+    if threads < 2:
+        yield from (read() for read in reads)
+        return
+    pool = ThreadPoolExecutor(threads, "sash-scan")
+    try:
+        waiting: deque[Future[pa.Table]] = deque()
+        for read in reads:
+            waiting.append(pool.submit(read))
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -45,20 +45,37 @@ def describe(program: Program) -> Iterator[str]:
 
 
 def shown(program: Program) -> Iterator[str]:
-    """What the SHOW statements of a program list: a line each, and its kind above."""
+    """What the SHOW statements of a program list: a line each, and its kind above.
+
+    What archives are like is told after the run.
+    """
     for statement in program.shows:
+        if statement.kind == "archive":
+            continue
+        sharing = _sharing(program) if statement.kind == "query" else {}
         kinds = {
             "stream": [f"{each.name} from {each.source}" for each in program.streams],
             "relation": [f"{each.name} from {each.source}" for each in program.relations],
             "query": [
-                f"{each.name} into {each.sink}" if each.sink else each.name for each in program.queries
+                (f"{each.name} into {each.sink}" if each.sink else each.name) + sharing.get(each.name, "")
+                for each in program.queries
             ],
-            "archive": [f"{each.name} into {each.sink}" for each in program.archives],
             "index": list(_indexes(program)),
         }
         lines = kinds[statement.kind]
         yield f"{' '.join(statement.text.split()).rstrip(';')}: {len(lines)}"
         yield from (f"  {line}" for line in lines)
+
+
+def _sharing(program: Program) -> dict[str, str]:
+    """What queries read, and with whom."""
+    from sash.sharing.of_plan import shared_in
+
+    told = {}
+    for name, shared in shared_in(program.streams, program.queries).items():
+        others = f", shared with {', '.join(shared.shared_with)}" if shared.shared_with else ""
+        told[name] = f": group {shared.group}, reads {shared.synopses} ({shared.rule}){others}"
+    return told
 
 
 def _indexes(program: Program) -> Iterator[str]:

@@ -27,7 +27,7 @@ from sash.plan.cost.indexes import IndexChoice
 from sash.plan.run_plan import RunPlan, plan_run
 from sash.plan.value_indexes import choose_value_index, index_on
 from sash.runtime.groups import QueryGroup, answer_together
-from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.basic_interval import BasicIntervalSynopsis, WindowKey
 from sash.synopses.value_states import ValueStates
 
 NAME = "periodic-values"
@@ -96,7 +96,7 @@ class _Fed:
                 raise InternalError(chosen)
             synopsis.values[argument].answer_from(chosen.spec)
             self.kind = str(chosen.spec)
-        self._states = ValueStates(synopsis, query.window.range, self._calls)
+        self._states = ValueStates(synopsis, WindowKey(query.window.range), self._calls)
         self.now = 0
         self._range = query.window.range
 

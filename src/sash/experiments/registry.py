@@ -10,6 +10,7 @@ from sash.errors import UnknownName, UserError
 from sash.experiments import (
     archive_counts,
     archive_grid,
+    archive_parallel,
     archive_rates,
     archive_strict,
     archive_techniques,
@@ -23,6 +24,7 @@ from sash.experiments import (
     index_speed,
     join_algorithms,
     join_order,
+    many_queries,
     operator_rates,
     periodic_values,
     planning,
@@ -86,6 +88,7 @@ _EXPERIMENTS = tuple(
         running_sums,
         query_scheduling,
         scheduling_decisions,
+        many_queries,
         index_speed,
         periodic_values,
         retained_probe,
@@ -102,6 +105,7 @@ _EXPERIMENTS = tuple(
         archive_rates,
         archive_counts,
         archive_strict,
+        archive_parallel,
         archive_variance,
     )
 )

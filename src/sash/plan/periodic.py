@@ -146,7 +146,7 @@ class PeriodicPlan:
 
     def readers_of(self, synopsis: str) -> tuple[PeriodicQuery, ...]:
         """The queries that are answered from what a synopsis keeps, alone or with others."""
-        reading = {spec.name for spec in self.synopses if synopsis in spec.bases}
+        reading = {synopsis, *(spec.name for spec in self.synopses if synopsis in spec.bases)}
         return tuple(query for query in self.queries if query.synopsis in reading)
 
     def queries_of(self, synopsis: str) -> tuple[PeriodicQuery, ...]:

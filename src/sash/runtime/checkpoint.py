@@ -70,7 +70,8 @@ class PartState:
 class Manifest:
     """The state after a committed batch. `made` is how many parts the run has had.
 
-    `held_from` has synopses that do not know everything: what came after that instant they know.
+    `held_from` has synopses that do not know everything: what came after that instant they know. `refreshes`
+    is how queries fared that are refreshed elastically.
     """
 
     batch: int
@@ -88,6 +89,7 @@ class Manifest:
     made: int = 0
     kept: tuple[KeptFile, ...] = ()
     held_from: Mapping[str, int] = field(default_factory=dict)
+    refreshes: Mapping[str, list[int]] = field(default_factory=dict)
 
     def to_json(self) -> str:
         return json.dumps(
@@ -109,6 +111,7 @@ class Manifest:
                 "made": self.made,
                 "kept": [list(asdict(file).values()) for file in self.kept],
                 "held_from": dict(self.held_from),
+                "refreshes": dict(self.refreshes),
                 "panes": [[file.name, file.synopsis, file.until, file.checksum] for file in self.panes],
             }
         )
@@ -132,6 +135,7 @@ class Manifest:
             data["made"],
             tuple(KeptFile(*file) for file in data["kept"]),
             data["held_from"],
+            data["refreshes"],
         )
 
 

@@ -23,21 +23,24 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from sash.archive import Rewrites, SlotResult, SlotWork, rewrite_in_threads
 from sash.errors import CheckpointError, InternalError, SashError, SinkError
 from sash.lang import Program
-from sash.lang.bound import QueryDefinition, StreamDefinition
+from sash.lang.bound import OneTimeQuery, QueryDefinition, StreamDefinition
 from sash.operators.bounds import with_bounds
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.periodic import SynopsisSpec
-from sash.plan.run_plan import RunPlan, feed_of, plan_run, questions_in, reads_archives
-from sash.runtime.archived import once_archived
-from sash.runtime.archiving import ArchiveSink
+from sash.plan.refresh import ELASTIC, EXACT
+from sash.plan.run_plan import RunPlan, plan_run, questions_in, reads_archives, standing_in
+from sash.runtime.admission import admit_number, admit_state
+from sash.runtime.archive_sink import ArchiveSink
+from sash.runtime.archived import once_archived, without_archives
 from sash.runtime.aside import Aside
 from sash.runtime.cell import StateFile
 from sash.runtime.checkpoint import CELLS, FEED, Checkpoint, Manifest, PartState
 from sash.runtime.clock import StreamState, advanced, begun
-from sash.runtime.continuous import continuous_schema, relation_delta
+from sash.runtime.continuous import continuous_schema
 from sash.runtime.difference import Difference, difference, only
 from sash.runtime.feed import Entry, Feeder
 from sash.runtime.feedlog import FeedLog
@@ -46,6 +49,7 @@ from sash.runtime.harvest import Harvest, PartHarvest
 from sash.runtime.history import RunHistory
 from sash.runtime.ledger import Ledger
 from sash.runtime.limits import Guard, Limits, default_state
+from sash.runtime.look import OnceAnswer, look, refuse_unkept
 from sash.runtime.lookup import KeptPanes
 from sash.runtime.memory import resident_bytes
 from sash.runtime.meters import Meters
@@ -53,7 +57,9 @@ from sash.runtime.part import Part, narrow
 from sash.runtime.partitions import PartTurn, Routes, Turn, cell_name, first_files, part_of, routes
 from sash.runtime.plane import Firsts, QueryPlane
 from sash.runtime.recipe import Recipe, fingerprint
-from sash.runtime.report import BatchReport, Monitor, Parts, Silent, Summary
+from sash.runtime.refreshing import Refreshing
+from sash.runtime.relations import Given, read_relations
+from sash.runtime.report import BatchReport, Measures, Monitor, Parts, Silent, Summary
 from sash.runtime.retained import (
     FIRST,
     RETAINED,
@@ -67,9 +73,10 @@ from sash.runtime.retained import (
 )
 from sash.runtime.scans import scan_rows
 from sash.runtime.sinks import Sink, open_sink
-from sash.runtime.sources import Chunk, Source, open_source, read_whole
+from sash.runtime.sources import Chunk, Source, open_source
 from sash.runtime.stage import ChunkResult, misjudged
 from sash.runtime.stopwatch import Stopwatch
+from sash.scheduling import DEFAULT, POLICIES
 from sash.synopses.refresh import answer_schema
 
 DEFAULT_BATCH_ROWS = 2_000_000
@@ -95,6 +102,10 @@ class Options:
     max_state: int | None = None
     max_memory: int | None = None
     record_history: Path | None = None
+    given: Given = field(default_factory=dict)
+    refresh: str = EXACT
+    policy: str = DEFAULT.slug
+    max_queries: int | None = None
     debug: bool = False
     monitor: Monitor = field(default_factory=Silent)
 
@@ -120,8 +131,15 @@ class Engine:
         self.partitions = partitions
         self._state = options.checkpoint or state
         self._program = program
+        # Who writes sub-indices of archives.
+        self.rewrite: Rewrites = rewrite_in_threads
+        self._worker = ThreadPoolExecutor(1, "sash-answers") if overlap else None
         # What is wrong with the program is told before anything is touched.
         self._planned = plan_run(program)
+        self._check_questions()
+        refreshing = Refreshing(POLICIES[options.policy], is_elastic=options.refresh == ELASTIC)
+        self.plane = QueryPlane(refreshing=refreshing)
+        self._admit(self._planned, program, len(self._planned.definitions))
         self._sources = {stream.name: self._open_source(stream) for stream in self._planned.streams}
         self._sinks = self._open_sinks(self._planned)
         self._check_places(self._planned.definitions, self._sources)
@@ -132,11 +150,12 @@ class Engine:
         self._aside = Aside(aside, durable=options.checkpoint is not None)
         if options.aside is not None or options.checkpoint is None:
             self._aside.check()
-        self.plane = QueryPlane()
         self._feeder = Feeder({}, options.batch_rows, _chunk_rows(options.batch_rows, cores))
         self._answered: dict[str, int] = {}
         self._meters = Meters(self.plane)
         self._live: set[str] = set()
+        # The seconds that writing and committing took.
+        self._rest = 0.0
         self._started = time.monotonic()
         self._guard: Guard | None = None
         self._manifest: Manifest | None = None
@@ -154,7 +173,6 @@ class Engine:
         # The state of the operators that run in tasks, after the last batch taken.
         self.cells: dict[str, tuple[StateFile, ...]] = {}
         self.routes = Routes((), 0)
-        self._worker = ThreadPoolExecutor(1, "sash-answers") if overlap else None
         self._completing: Future[None] | None = None
         self.taken = -1
         self.committed = -1
@@ -188,13 +206,28 @@ class Engine:
         archived = {query.name: query for query in plan.continuous if query.definition.archive is not None}
         for definition, schema in _answers(plan):
             if definition.name in archived:
-                sink: Sink = ArchiveSink(archived[definition.name], plan, self.options.base_dir)
+                sink: Sink = ArchiveSink(
+                    archived[definition.name],
+                    plan,
+                    self.options.base_dir,
+                    self._rewrite_slots,
+                    in_background=self._worker is not None,
+                )
             else:
                 sink = open_sink(definition.sink, schema, self.options.base_dir)
             sink.check()
             sink.durable = self.options.checkpoint is not None
             sinks[definition.name] = sink
         return sinks
+
+    def _check_questions(self) -> None:
+        """Refuse questions about archives and streams that do not keep what they need until the end."""
+        for question in questions_in(self._program):
+            if reads_archives(question.plan):
+                refuse_unkept(question, self._program.streams, [s.name for s in self._planned.streams])
+
+    def _rewrite_slots(self, work: Sequence[SlotWork]) -> Sequence[SlotResult]:
+        return self.rewrite(work)
 
     def _check_places(self, queries: Iterable[QueryDefinition], sources: Mapping[str, Source]) -> None:
         """Refuse queries that write to the same place, or to where a stream is read."""
@@ -282,7 +315,9 @@ class Engine:
         for part in parts:
             if not part.continuous.is_idle:
                 part.continuous.load(manifest.batch, manifest.cells)
-        self.plane.restore(self.streams, self.firsts, manifest.complete_through, manifest.held_from)
+        self.plane.restore(
+            self.streams, self.firsts, manifest.complete_through, manifest.held_from, manifest.refreshes
+        )
         ended = {name for name, state in self.streams.items() if state.ended}
         self._feeder.resume(manifest.batch + 1, manifest.positions, ended, manifest.is_last)
         self._answered.update({query.name: manifest.answered[query.name] for query in self.plan.definitions})
@@ -303,11 +338,7 @@ class Engine:
 
     def _read_relations(self, plan: RunPlan) -> dict[str, Delta]:
         """The rows of relations that are read once, before anything else."""
-        return {
-            relation.name: relation_delta(read_whole(feed_of(relation), self.options.base_dir))
-            for relation in plan.relations
-            if relation.is_static
-        }
+        return read_relations(plan, self.options.base_dir, self.options.given)
 
     def open_outputs(self) -> None:
         """Go on with the outputs where the checkpoint says, or replace them; the last step before batches."""
@@ -334,6 +365,7 @@ class Engine:
         change = difference(self.plane.parts.values(), program)
         added, asked = only(program, change.new)
         plan = plan_run(added, self._made, asked, self.plane.hosts())
+        self._admit(plan, program, len(standing_in(program)))
         here = {name: source for name, source in self._sources.items() if self._stays(source, program)}
         opened = {s.name: self._open_source(s) for s in plan.streams if s.name not in here}
         sinks = self._open_sinks(plan)
@@ -453,6 +485,17 @@ class Engine:
             if not stream.has_integer_time and not self._sources[name].bounded
         }
 
+    @property
+    def _live_queries(self) -> frozenset[str]:
+        names = (definition.name for definition in self.plan.definitions)
+        return frozenset(name for name in names if self._live.issuperset(self.plan.sources_of(name)))
+
+    def _admit(self, plan: RunPlan, program: Program, queries: int) -> None:
+        """Refuse queries that there is no room for; `queries` is how many there would be."""
+        admit_number(queries, self.options.max_queries)
+        rates, state, partitions = self.plane.rates(), self.plane.state, self.partitions or 1
+        admit_state(plan, program, rates, state, partitions, self.options.max_state)
+
     def _guarded(self) -> Guard:
         options = self.options
         state = options.max_state
@@ -546,6 +589,12 @@ class Engine:
         if completing is not None:
             completing.result()
 
+    def settle_archives(self) -> None:
+        """Wait, too, until archives are as far as they are promised to be."""
+        self.settle()
+        for sink in self._archives().values():
+            sink.settle()
+
     def _complete(
         self,
         entry: Entry,
@@ -556,7 +605,8 @@ class Engine:
     ) -> None:
         self.plane.absorb(harvest, streams, firsts)
         given: dict[str, pa.Table] = {}
-        for name, tables in self.plane.answer(entry.number, harvest).items():
+        seconds = self._seconds_left(watch)
+        for name, tables in self.plane.answer(entry.number, harvest, seconds).items():
             given[name] = pa.concat_tables(tables)
         watch.lap("answer")
         for name, table in given.items():
@@ -566,12 +616,24 @@ class Engine:
         watch.lap("write")
         self._commit(entry, harvest)
         watch.lap("commit")
+        self._rest = watch.laps["write"] + watch.laps["commit"]
         shown = {name: table for name, table in given.items() if name not in self._archives()}
         report = self._report(entry, harvest.results, shown, watch)
         self.options.monitor.batch(report)
         if self._guard is not None and not entry.is_last:
             # After the commit: a run that must not go on has not lost the batch.
             self._guard.check(report)
+
+    def _seconds_left(self, watch: Stopwatch) -> float | None:
+        """How long answers may take for the run to keep pace with its input; None: it has all the time.
+
+        The time on the wall is that of the rows where all streams are live. What the rest of a batch takes is
+        taken from the one before.
+        """
+        through, before = self.plane.clock.through(self.plane.streams), self.plane.complete_through
+        if through is None or before is None or not self._live.issuperset(self.plane.streams):
+            return None
+        return (through - before) / 1e6 - watch.total - self._rest
 
     def _archives(self) -> dict[str, ArchiveSink]:
         return {name: sink for name, sink in self._sinks.items() if isinstance(sink, ArchiveSink)}
@@ -611,7 +673,13 @@ class Engine:
     def _commit(self, entry: Entry, harvest: Harvest) -> None:
         for sink in self._sinks.values():
             sink.reach(self.plane.complete_through)
+        archives = self._archives().values()
+        for archive in archives:
+            archive.observe(self.plane.streams)
         sinks = {name: sink.commit() for name, sink in self._sinks.items()}
+        if entry.is_last:
+            for archive in archives:
+                archive.settle()
         aside = self._aside.commit()
         self._kept.extend(result.kept for result in harvest.results if result.kept is not None)
         self._kept = live(self._kept, self.plan.streams, self.plane.complete_through)
@@ -636,6 +704,7 @@ class Engine:
                     self._made,
                     tuple(self._kept),
                     self.plane.held_from(),
+                    self.plane.refreshing.snapshot(),
                 )
             )
         self.committed = entry.number
@@ -697,7 +766,19 @@ class Engine:
             self.plane.state,
             resident_bytes(),
             {name: sink.report for name, sink in self._archives().items() if sink.report is not None},
-            lambda: self._meters.measure(answered),
+            lambda: self._measure(answered, now),
+            lambda: self.plane.refreshed(now, self._live),
+            now,
+            self._live_queries,
+        )
+
+    def _measure(self, answered: Mapping[str, int], now: float) -> Measures:
+        refreshing = self.plane.refreshing
+        return replace(
+            self._meters.measure(answered),
+            refreshes=self.plane.refreshed(now, self._live),
+            decisions=refreshing.decisions,
+            deciding=refreshing.deciding,
         )
 
     def finish(self, *, interrupted: bool) -> Summary:
@@ -723,11 +804,17 @@ class Engine:
         answers = self.plane.once()
         for query in questions_in(self._program):
             if reads_archives(query.plan):
-                answers[query.name] = once_archived(query.plan, self._program, self.options.base_dir).table
+                answers[query.name] = self._once_archived(OneTimeQuery(query.plan)).table
         return {
             query.name: answers[query.name].cast(with_bounds(answers[query.name].schema, query.plan))
             for query in questions_in(self._program)
         }
+
+    def _once_archived(self, question: OneTimeQuery) -> OnceAnswer:
+        asked = without_archives(question, self._program, self.options.base_dir)
+        if not asked.reads_changes:
+            return once_archived(asked, self.options.base_dir)
+        return look(asked.program, self.ledger, self.options.base_dir, given=asked.given)
 
     def close(self) -> None:
         """Let go of everything, also after a failure, which is what the user should hear of."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -37,13 +37,18 @@ class QueryGroup:
     """
 
     def __init__(
-        self, spec: SynopsisSpec, stream: StreamDefinition, parts: Sequence[tuple[QueryGroup, int]] = ()
+        self,
+        spec: SynopsisSpec,
+        stream: StreamDefinition,
+        parts: Sequence[tuple[QueryGroup, int]] = (),
+        is_elastic: Callable[[PeriodicQuery], bool] = lambda query: False,
     ) -> None:
         self.spec = spec
+        self._is_elastic = is_elastic
         self.parts = tuple(group for group, _ in parts)
         self.synopsis: BasicIntervalSynopsis | Combined
         if parts:
-            self.synopsis = Combined(spec, [(_kept(group), sign) for group, sign in parts])
+            self.synopsis = Combined(spec, [(group.kept, sign) for group, sign in parts])
         else:
             self.synopsis = BasicIntervalSynopsis(spec)
         # Groups that are put together from this one among others.
@@ -59,6 +64,12 @@ class QueryGroup:
         self._chosen_for: set[Window] = set()
         # How many more times answers are given before the choice is made again.
         self._until_choice = 1
+
+    @property
+    def kept(self) -> BasicIntervalSynopsis:
+        """Its synopsis, if that keeps rows itself."""
+        assert isinstance(self.synopsis, BasicIntervalSynopsis)
+        return self.synopsis
 
     @property
     def first(self) -> int | None:
@@ -84,17 +95,17 @@ class QueryGroup:
 
     def add(self, queries: Collection[PeriodicQuery], since: int | None) -> None:
         """Answer these queries, too: from the instants after `since`, or from the first on."""
-        sharers: dict[Window, list[PeriodicQuery]] = defaultdict(list)
+        sharers: dict[tuple[Window, bool], list[PeriodicQuery]] = defaultdict(list)
         for query in queries:
             if query.name not in self._queries:
-                sharers[query.window].append(query)
+                sharers[query.window, self._is_elastic(query)].append(query)
                 self._queries.add(query.name)
         self.refreshers += [
-            Refresher(self.synopsis, window, members, self._stream, since)
-            for window, members in sharers.items()
+            Refresher(self.synopsis, window, members, self._stream, since, is_elastic=is_elastic)
+            for (window, is_elastic), members in sharers.items()
         ]
         for group in (self, *self.parts):
-            group._reconsider(sharers)
+            group._reconsider(window for window, is_elastic in sharers if not is_elastic)
 
     def _reconsider(self, windows: Iterable[Window]) -> None:
         """Look windows up in the log until it is clear what is best for those that have come."""
@@ -116,7 +127,7 @@ class QueryGroup:
         """After the answers of all boundaries up to `through`."""
         self._join()
         readers = self._readers
-        self.synopsis.forget_windows({refresher.window.range for refresher in readers})
+        self.synopsis.forget_windows({refresher.key for refresher in readers})
         if isinstance(self.synopsis, Combined):
             self.synopsis.trim()
             return
@@ -131,9 +142,9 @@ class QueryGroup:
 
     def _join(self) -> None:
         """Let queries that came at different times go on together where they have come equally far."""
-        known: dict[Window, Refresher] = {}
+        known: dict[tuple[Window, bool], Refresher] = {}
         for refresher in self.refreshers:
-            other = known.setdefault(refresher.window, refresher)
+            other = known.setdefault((refresher.window, refresher.is_elastic), refresher)
             if other is not refresher:
                 other.join(refresher)
         self.refreshers = [refresher for refresher in self.refreshers if not refresher.is_idle]
@@ -141,10 +152,10 @@ class QueryGroup:
     def _choose(self, synopsis: BasicIntervalSynopsis) -> None:
         """Look windows up in the way that is cheapest for what is asked and what has come so far."""
         self._until_choice = _ANSWERS_PER_CHOICE
-        windows = {refresher.window for refresher in self._readers}
+        windows = {refresher.window for refresher in self._readers if not refresher.is_elastic}
         log, spec = synopsis.log, self.spec
         rows = log.end - log.base
-        if not rows:
+        if not rows or not windows:
             return
         groups = synopsis.groups.size if spec.keys else 1
         panes = log.pane_at(log.end - 1) - log.pane_at(log.base) + 1
@@ -159,17 +170,17 @@ class QueryGroup:
 
     def horizon(self, through: int) -> int | None:
         """Panes that end by this instant are in no window any more."""
-        windows = [refresher.window for refresher in self._readers]
-        horizons = [last_boundary(through, window.slide) - window.range for window in windows]
-        return min(horizons, default=None)
+        return min((_answered(r, through) - r.window.range for r in self._readers), default=None)
 
 
-Groups = Mapping[str, QueryGroup]
+Answered = Callable[[str, int], int | None]
+"""The last boundary that a query with a slide has answered; None: none."""
 
 
-def _kept(group: QueryGroup) -> BasicIntervalSynopsis:
-    assert isinstance(group.synopsis, BasicIntervalSynopsis)
-    return group.synopsis
+def _answered(refresher: Refresher, through: int) -> int:
+    """The boundary whose answer is known, or one that will not be asked for any more."""
+    boundary = last_boundary(through, refresher.window.slide)
+    return min(boundary, refresher.last) if refresher.is_elastic and refresher.last is not None else boundary
 
 
 def latest(*instants: int | None) -> int | None:
@@ -191,10 +202,8 @@ def clusters(groups: Iterable[QueryGroup]) -> list[list[QueryGroup]]:
 
 
 def answer_together(groups: Sequence[QueryGroup], through: int) -> Iterator[tuple[str, pa.Table]]:
-    """The answers of all boundaries up to `through`."""
-    steps = _steps(groups)
-    if not steps:
-        return
+    """The answers of all boundaries up to `through`, of queries that answer each of them."""
+    steps = [step for step in _steps(groups) if not step[2].is_elastic]
     for group in groups:
         group.synopsis.seal(through)
     # What is sealed does not change meanwhile, so a refresher's next boundary changes only by its steps.
@@ -216,17 +225,15 @@ def answer_together(groups: Sequence[QueryGroup], through: int) -> Iterator[tupl
             heapq.heapreplace(dues, (due, index))
     for _, _, refresher in steps:
         yield from refresher.flush().items()
-    for group in groups:
-        group.settle(through)
 
 
-def catch_up_together(groups: Sequence[QueryGroup], through: int) -> None:
-    """After a restart: everything up to `through` has been answered already."""
+def catch_up_together(groups: Sequence[QueryGroup], through: int, answered: Answered) -> None:
+    """After a restart: all is known up to `through`, and has been answered as far as `answered` says."""
     steps = _steps(groups)
     for group, _, _ in steps:
         group.synopsis.seal(through)
-    answered = [(last_boundary(through, r.window.slide), i) for i, (_, _, r) in enumerate(steps)]
-    for boundary, index in sorted(answered):
+    known = [(answered(r.queries[0].name, r.window.slide), i) for i, (_, _, r) in enumerate(steps)]
+    for boundary, index in sorted((boundary, i) for boundary, i in known if boundary is not None):
         group, first, refresher = steps[index]
         if boundary >= first and refresher.has_answered_at(boundary):
             group.synopsis.move_to(boundary)

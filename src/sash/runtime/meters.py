@@ -119,12 +119,13 @@ class Meters:
 
     def _looked_up(self, answered: Mapping[str, int]) -> Iterator[OperatorTally]:
         accepted = self._accepted
+        held = self._plane.state_behind
         for query, nodes in self._periodic:
             rows = accepted[query.select.stream]
             for number, text, node in nodes:
                 is_answer, is_window = isinstance(node, algebra.Output), isinstance(node, algebra.Window)
                 out = answered.get(query.name, 0) if is_answer else rows
-                state = self._plane.held_by(query.synopsis) if is_window else Held()
+                state = held[query.synopsis] if is_window else Held()
                 yield OperatorTally(query.name, number, text, rows, out, 0, state)
 
     @property

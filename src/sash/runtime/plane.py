@@ -7,7 +7,7 @@ knows no Spark: both runtimes feed it, so they answer alike.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -17,7 +17,9 @@ from sash.lang.bound import IndexDefinition, StreamDefinition
 from sash.operators.preaggregate import Partial
 from sash.plan.cost.indexes import IndexChoice
 from sash.plan.explain.tree import Measured
+from sash.plan.panes import last_boundary
 from sash.plan.periodic import Hosts
+from sash.plan.refresh import refresh_of
 from sash.plan.run_plan import united
 from sash.plan.value_indexes import choose_value_index, index_on
 from sash.runtime.cell import StateFile
@@ -25,7 +27,9 @@ from sash.runtime.clock import Clock, Streams, StreamState
 from sash.runtime.groups import QueryGroup, answer_together, catch_up_together, clusters, latest
 from sash.runtime.harvest import Harvest
 from sash.runtime.part import Part
-from sash.runtime.report import DRIVER, Held
+from sash.runtime.refreshing import Refreshing, Saved, answered_through
+from sash.runtime.report import DRIVER, Held, Refreshed
+from sash.sharing.of_plan import Shared, shared_of
 from sash.synopses.combined import Combined
 
 Firsts = Mapping[int, Mapping[str, int]]
@@ -38,7 +42,8 @@ _LONG_AGO = -(1 << 62)
 class QueryPlane:
     """`scans` says under which name the scan of a part is done."""
 
-    def __init__(self, parts: Iterable[Part] = ()) -> None:
+    def __init__(self, parts: Iterable[Part] = (), refreshing: Refreshing | None = None) -> None:
+        self.refreshing = refreshing or Refreshing()
         self.groups: dict[str, QueryGroup] = {}
         self.complete_through: int | None = None
         parts = tuple(parts)
@@ -57,8 +62,10 @@ class QueryPlane:
             self.groups.pop(name).leave()
         for name, spec in sorted(specs.items(), key=lambda item: item[1].cover is not None):
             if name not in self.groups:
-                parts = [(self.groups[part], sign) for part, sign in spec.cover.signed] if spec.cover else ()
-                self.groups[name] = QueryGroup(spec, self.plan.stream(spec.stream), parts)
+                signed = () if spec.cover is None else spec.cover.signed
+                parts_of = [(self.groups[base], sign) for base, sign in signed]
+                stream = self.plan.stream(spec.stream)
+                self.groups[name] = QueryGroup(spec, stream, parts_of, self.refreshing.is_elastic)
         self._read_in = {spec.name: self.groups[spec.of or spec.name] for spec in self.plan.synopses}
         for name, group in self.groups.items():
             group.keep([query.name for query in self.plan.queries if query.synopsis == name])
@@ -69,7 +76,14 @@ class QueryPlane:
             for name in {query.synopsis for query in part.plan.queries}:
                 since = None if own.issuperset(specs[name].bases) else part.since
                 self.groups[name].add(part.plan.queries_of(name), since)
-        self._clusters = clusters(self.groups.values())
+        self._clusters = sorted(clusters(self.groups.values()), key=lambda cluster: -self._priority(cluster))
+        self.refreshing.change(self.groups.values(), self.plan)
+        self._known_shared: dict[str, Shared] | None = None
+
+    def _priority(self, cluster: Iterable[QueryGroup]) -> int:
+        """Of who is most urgent."""
+        queries = (q for group in cluster for refresher in group.refreshers for q in refresher.queries)
+        return max((refresh_of(query.definition).priority for query in queries), default=0)
 
     def index_values(self, indexes: Sequence[IndexDefinition]) -> None:
         """Answer aggregates of columns that have an index from it, if it can."""
@@ -87,7 +101,7 @@ class QueryPlane:
                 counts.answer_from(chosen.spec if isinstance(chosen, IndexChoice) else None)
 
     def absorb_partial(self, partial: Partial) -> None:
-        self._read_in[partial.synopsis].synopsis.absorb(partial)
+        self._read_in[partial.synopsis].kept.absorb(partial)
 
     def absorb(self, harvest: Harvest, streams: Streams, firsts: Firsts) -> None:
         """Take in a batch, whose results are in order of arrival; the rest is how far it brings us."""
@@ -105,8 +119,11 @@ class QueryPlane:
             for spec in part.plan.synopses:
                 self._read_in[spec.name].begin(part.first.get(spec.stream))
 
-    def answer(self, batch: int, harvest: Harvest) -> dict[str, list[pa.Table]]:
-        """Move to the clock and give the answers of every boundary on the way, per query."""
+    def answer(self, batch: int, harvest: Harvest, seconds: float | None = None) -> dict[str, list[pa.Table]]:
+        """Move to the clock and give the answers of every boundary on the way, per query.
+
+        Queries that are refreshed elastically answer the newest boundary, as far as `seconds` allow.
+        """
         answers: dict[str, list[pa.Table]] = defaultdict(list)
         through = self.clock.through(self.streams)
         if through is not None and self.complete_through is not None and through <= self.complete_through:
@@ -115,6 +132,10 @@ class QueryPlane:
             for cluster in self._clusters:
                 for name, table in answer_together(cluster, through):
                     answers[name].append(table)
+            for name, table in self.refreshing.answer(through, self.complete_through, seconds):
+                answers[name].append(table)
+            for group in self.groups.values():
+                group.settle(through)
         for number, part in self.parts.items():
             if not part.continuous.is_idle:
                 given = harvest.of(number)
@@ -149,6 +170,7 @@ class QueryPlane:
         firsts: Firsts,
         complete_through: int | None,
         held_from: Mapping[str, int],
+        refreshes: Saved,
     ) -> None:
         """Go on from a saved state, whose partials have been absorbed already."""
         for name, instant in held_from.items():
@@ -159,7 +181,33 @@ class QueryPlane:
         self._set_firsts(firsts)
         if complete_through is not None:
             for cluster in self._clusters:
-                catch_up_together(cluster, complete_through)
+                catch_up_together(
+                    cluster,
+                    complete_through,
+                    lambda query, slide: answered_through(query, refreshes, slide, complete_through),
+                )
+            self.refreshing.resume(refreshes, complete_through)
+
+    def _shared(self) -> dict[str, Shared]:
+        """What queries share, made out when it is first asked for."""
+        if self._known_shared is None:
+            self._known_shared = shared_of(self.plan)
+        return self._known_shared
+
+    def refreshed(self, now: float, live: Collection[str]) -> dict[str, Refreshed]:
+        """How periodic queries are refreshed; `now` is the clock on the wall, by which `live` streams go."""
+        through, elastic = self.complete_through, self.refreshing.reported()
+        found = {}
+        for query in self.plan.queries:
+            known = elastic.get(query.name)
+            if known is None:
+                slide = query.window.slide
+                at = None if through is None else last_boundary(through, slide)
+                known = Refreshed(at, slide / 1e6, None if at is None else slide / 1e6)
+            is_behind = query.select.stream in live and known.at is not None
+            behind = now - (known.at or 0) / 1e6 if is_behind else None
+            found[query.name] = replace(known, behind=behind, shared=self._shared()[query.name])
+        return found
 
     @property
     def files(self) -> dict[str, tuple[StateFile, ...]]:
@@ -181,8 +229,9 @@ class QueryPlane:
         found: dict[str, dict[Node, Measured]] = {}
         for part in self.parts.values():
             found.update(part.continuous.measured())
+        behind = self.state_behind
         for query in self.plan.queries:
-            plan, held = query.definition.plan, self.held_by(query.synopsis)
+            plan, held = query.definition.plan, behind[query.synopsis]
             rows = self.streams[query.select.stream].counts.accepted
             found[query.name] = {plan: Measured(answered[query.name])}
             for node in plan.walk():
@@ -215,11 +264,12 @@ class QueryPlane:
         held = ((name, group.synopsis) for name, group in self.groups.items())
         return {name: Held(synopsis.live_rows, synopsis.nbytes) for name, synopsis in held}
 
-    def held_by(self, synopsis: str) -> Held:
-        """What a synopsis holds, with those that it is put together from."""
+    @property
+    def state_behind(self) -> dict[str, Held]:
+        """What each synopsis holds, with those that it is put together from."""
         held = self.synopses
-        names = dict.fromkeys((synopsis, *self.groups[synopsis].spec.bases))
-        return sum((held[name] for name in names), Held())
+        bases = {name: dict.fromkeys((name, *group.spec.bases)) for name, group in self.groups.items()}
+        return {name: sum((held[base] for base in bases[name]), Held()) for name in self.groups}
 
     @property
     def live_rows(self) -> int:

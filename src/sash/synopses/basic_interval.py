@@ -17,7 +17,7 @@ extremum leaves. Space: one row per live (pane, group) and one per (window lengt
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,13 @@ BoolArray = npt.NDArray[np.bool_]
 
 # Groups and words that nothing refers to any more are dropped once they are the greater part of so many.
 _LEAST_TO_COMPACT = 1024
+
+
+class WindowKey(NamedTuple):
+    """A window of that length; `alone` is the slide of who moves it on when nobody else does, else 0."""
+
+    range: int
+    alone: int = 0
 
 
 class Dependent(Protocol):
@@ -137,6 +144,7 @@ class Sliding:
                 log.heads,
                 base,
                 oldest,
+                right - base,
                 ops,
                 self.ints,
                 self.floats,
@@ -189,7 +197,7 @@ class BasicIntervalSynopsis:
         self.words: dict[int, Words] = {}
         self.groups = GroupTable([ARROW_TYPES[key.type] for key in self.spec.keys])
         self.log = PaneLog(self.layout)
-        self.windows: dict[int, Sliding | Looked] = {}
+        self.windows: dict[WindowKey, Sliding | Looked] = {}
         self._store: PaneStore | None = None
         self._moved: int | None = None
         counting = {each.keys[-1]: each for each in spec.counting() if not each.is_hashed}
@@ -209,13 +217,14 @@ class BasicIntervalSynopsis:
         self._open: list[PaneRows] = []
         self._sealed = PaneRows.none(self.layout)
 
-    def window(self, range_: int) -> Sliding | Looked:
+    def window(self, key: WindowKey) -> Sliding | Looked:
         """The window of that length, made on first use."""
-        if range_ not in self.windows:
-            store = self._store
-            self.windows[range_] = Sliding(self, range_) if store is None else Looked(self, range_, store)
-            self.windows[range_].reserve(len(self.log.heads))
-        return self.windows[range_]
+        if key not in self.windows:
+            store = None if key.alone else self._store
+            window = Sliding(self, key.range) if store is None else Looked(self, key.range, store)
+            window.reserve(len(self.log.heads))
+            self.windows[key] = window
+        return self.windows[key]
 
     @property
     def bases(self) -> list[BasicIntervalSynopsis]:
@@ -229,9 +238,9 @@ class BasicIntervalSynopsis:
             marks[self.log.slots_between(start, stop)] = True
         return np.flatnonzero(marks)
 
-    def forget_windows(self, ranges: set[int]) -> None:
-        """Windows of other lengths are not asked for any more."""
-        self.windows = {range_: window for range_, window in self.windows.items() if range_ in ranges}
+    def forget_windows(self, asked: set[WindowKey]) -> None:
+        """Other windows are not asked for any more."""
+        self.windows = {key: window for key, window in self.windows.items() if key in asked}
 
     def answer_from(self, store: PaneStore | None) -> None:
         """Look windows up in `store`, which is empty and has the synopsis's measures; None: let them slide.
@@ -243,7 +252,7 @@ class BasicIntervalSynopsis:
             store.reserve(self.groups.size)
             store.update(self._logged(), self._moved)
         # Windows are made anew when they are next asked for, from what the log or the store has then.
-        self.windows = {}
+        self.windows = {key: window for key, window in self.windows.items() if key.alone}
 
     def _logged(self) -> PaneRows:
         log = self.log
@@ -345,7 +354,7 @@ class BasicIntervalSynopsis:
             self._store.update(head, pane)
         for counts in self.values.values():
             counts.move_to(pane, self.groups.size)
-        self._moved = pane
+        self._moved = pane if self._moved is None else max(pane, self._moved)
 
     def trim(self, position: int) -> None:
         """Forget what lies before `position` of the log, and groups that are in no pane and no answer."""

@@ -17,13 +17,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from sash.lang.bound import AggregateCall, Scalar
 from sash.operators.evaluate import ARROW_TYPES
 from sash.plan.periodic import SynopsisSpec
+from sash.plan.sketches import Sketched
 from sash.state import kernels
 from sash.state.groups import GroupTable
 from sash.state.layout import Layout
 from sash.state.ordering import Words
-from sash.synopses.basic_interval import BasicIntervalSynopsis, Dependent, Looked, Sliding
+from sash.synopses.basic_interval import BasicIntervalSynopsis, Dependent, Looked, Sliding, WindowKey
 from sash.synopses.frequent_items import FrequentItems
 from sash.synopses.pane_store import Totals
 from sash.synopses.value_counts import ValueCounts
@@ -95,9 +97,9 @@ class Member:
 class CombinedWindow:
     """The totals of a window of one length, per group."""
 
-    def __init__(self, synopsis: Combined, range_: int) -> None:
+    def __init__(self, synopsis: Combined, key: WindowKey) -> None:
         self._synopsis = synopsis
-        self.range = range_
+        self._key = key
         self.ints, self.floats = synopsis.layout.empty(0)
         self.positions = [(base.log.base, base.log.base) for base in synopsis.bases]
 
@@ -111,7 +113,7 @@ class CombinedWindow:
     def advance(self, boundary: int) -> None:
         """Make the window that of `boundary`, which is on an edge and not before the last one."""
         combined = self._synopsis
-        windows = [base.window(self.range) for base in combined.bases]
+        windows = [base.window(self._key) for base in combined.bases]
         for window in windows:
             window.advance(boundary)
         combined.learn()
@@ -136,22 +138,22 @@ class Combined:
         self.ops = self.layout.ops
         self.groups = GroupTable([ARROW_TYPES[key.type] for key in spec.keys])
         self.members = [Member(synopsis, sign, self.layout) for synopsis, sign in parts]
-        self.windows: dict[int, CombinedWindow] = {}
+        self.windows: dict[WindowKey, CombinedWindow] = {}
         self.dependents: list[Dependent] = []
         # Strings and values are not put together.
         self.words: dict[int, Words] = {}
-        self.values: dict[object, ValueCounts] = {}
-        self.frequent: dict[object, FrequentItems] = {}
+        self.values: dict[Scalar | Sketched, ValueCounts] = {}
+        self.frequent: dict[AggregateCall, FrequentItems] = {}
 
     @property
     def bases(self) -> list[BasicIntervalSynopsis]:
         return [member.synopsis for member in self.members]
 
-    def window(self, range_: int) -> CombinedWindow:
+    def window(self, key: WindowKey) -> CombinedWindow:
         """The window of that length, made on first use."""
-        if range_ not in self.windows:
-            self.windows[range_] = CombinedWindow(self, range_)
-        return self.windows[range_]
+        if key not in self.windows:
+            self.windows[key] = CombinedWindow(self, key)
+        return self.windows[key]
 
     def seal(self, through: int) -> None:
         for base in self.bases:
@@ -202,9 +204,9 @@ class Combined:
         self.learn()
         return Totals(*self.put_together(np.arange(self.groups.size), [(t.ints, t.floats) for t in totals]))
 
-    def forget_windows(self, ranges: set[int]) -> None:
-        """Windows of other lengths are not asked for any more."""
-        self.windows = {range_: window for range_, window in self.windows.items() if range_ in ranges}
+    def forget_windows(self, asked: set[WindowKey]) -> None:
+        """Other windows are not asked for any more."""
+        self.windows = {key: window for key, window in self.windows.items() if key in asked}
 
     def trim(self) -> None:
         """Forget groups that no part has and that are in no answer, once they are the greater part."""

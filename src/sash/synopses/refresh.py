@@ -29,7 +29,7 @@ from sash.plan.panes import first_boundary
 from sash.plan.periodic import PeriodicQuery
 from sash.state.groups import GroupTable, canonical, plain
 from sash.state.keytable import grown
-from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.basic_interval import BasicIntervalSynopsis, WindowKey
 from sash.synopses.combined import AnyWindow, Synopsis
 from sash.synopses.families import Family, families_of
 from sash.synopses.pane_store import Totals
@@ -76,8 +76,13 @@ class Refresher:
         queries: Sequence[PeriodicQuery],
         stream: StreamDefinition,
         since: int | None = None,
+        *,
+        is_elastic: bool = False,
     ) -> None:
-        """`since`: the queries came when everything up to then had been answered."""
+        """`since`: the queries came when everything up to then had been answered.
+
+        `is_elastic`: boundaries may be passed over, so the window moves on when others of its length do not.
+        """
         self._synopsis = synopsis
         self._since = since
         self.window = window
@@ -87,7 +92,9 @@ class Refresher:
         # Without GROUP BY keys an aggregate has one row even over an empty window.
         self._is_global = not synopsis.spec.keys
         calls = [call for query in queries for call in query.select.aggregates]
-        self._values = ValueStates(synopsis, window.range, calls)
+        self.is_elastic = is_elastic
+        self.key = WindowKey(window.range, window.slide if is_elastic else 0)
+        self._values = ValueStates(synopsis, self.key, calls)
         self._last: int | None = None
         self._spans = [_Span(base) for base in synopsis.bases]
         self._before = self._values.empty(0)
@@ -142,6 +149,15 @@ class Refresher:
             self._arrange()
             self._synopsis.dependents.remove(other)
 
+    @property
+    def last(self) -> int | None:
+        """The boundary that was last answered."""
+        return self._last
+
+    @property
+    def queries(self) -> tuple[PeriodicQuery, ...]:
+        return (*self._whole, *self._changing)
+
     def has_answered_at(self, boundary: int) -> bool:
         """Whether a run that has come to `boundary` has answered there."""
         return self._since is None or boundary > self._since
@@ -178,7 +194,7 @@ class Refresher:
 
     def step(self, boundary: int, through: int) -> None:
         """Answer at `boundary`, to which the synopsis has moved on its way to `through`."""
-        totals = self._synopsis.window(self.window.range)
+        totals = self._synopsis.window(self.key)
         totals.advance(boundary)
         self._values.advance(boundary)
         if self._changing:
@@ -249,7 +265,7 @@ class Refresher:
 
     def catch_up(self, boundary: int) -> None:
         """After a restart: `boundary`, to which the synopsis has moved, has been answered already."""
-        totals = self._synopsis.window(self.window.range)
+        totals = self._synopsis.window(self.key)
         totals.advance(boundary)
         self._values.advance(boundary)
         self._move(totals.positions)
@@ -436,7 +452,7 @@ def looked_up(
     slots = np.flatnonzero(totals.ints[:, 0]) if synopsis.spec.keys else np.zeros(1, np.int64)
     if not len(slots):
         return answer_schema(select, stream).empty_table().select([name for name, _ in select.schema])
-    values = ValueStates(synopsis, edges[1] - edges[0], select.aggregates)
+    values = ValueStates(synopsis, WindowKey(edges[1] - edges[0]), select.aggregates)
     values.advance(edges[1])
     ints = values.beside(totals.ints[slots], slots)
     values.settle([ints])

@@ -154,19 +154,19 @@ class ValueCounts:
         self.argument = spec.keys[-1]
         self._kind = kind
         self.log = PaneLog(_LAYOUT)
-        self.windows: dict[int, ValueWindow | IndexedWindow] = {}
+        self.windows: dict[tuple[int, int], ValueWindow | IndexedWindow] = {}
         self._index: IndexSpec | None = None
         self._words = Words()
         self._open: list[ValueRows] = []
         self._sealed = _none()
 
-    def window(self, range_: int) -> ValueWindow | IndexedWindow:
-        """The window of that length, made on first use."""
-        if range_ not in self.windows:
+    def window(self, key: tuple[int, int]) -> ValueWindow | IndexedWindow:
+        """The window of a length and of who moves it on, made on first use."""
+        if key not in self.windows:
             index = self._index
-            made = ValueWindow(self, range_) if index is None else IndexedWindow(self, range_, index)
-            self.windows[range_] = made
-        return self.windows[range_]
+            made = ValueWindow(self, key[0]) if index is None else IndexedWindow(self, key[0], index)
+            self.windows[key] = made
+        return self.windows[key]
 
     def answer_from(self, index: IndexSpec | None) -> None:
         """Keep the values of windows in an index, if there are no groups; None: as one sorted run."""
@@ -235,7 +235,7 @@ class ValueCounts:
         position = self.log.end if pane is None else self.log.position_after(pane - 1)
         self.log.trim(position)
         # A window that nobody moves on would begin anew.
-        self.windows = {r: window for r, window in self.windows.items() if window.left >= self.log.base}
+        self.windows = {key: window for key, window in self.windows.items() if window.left >= self.log.base}
         if len(self._words.values) >= _LEAST_TO_COMPACT:
             self._forget_words()
 

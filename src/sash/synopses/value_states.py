@@ -49,9 +49,10 @@ class _Valued(Protocol):
 class ValueStates:
     """The calls of the queries of one window that are not made of measures; others are none of them."""
 
-    def __init__(self, synopsis: _Valued, range_: int, calls: Iterable[AggregateCall]) -> None:
+    def __init__(self, synopsis: _Valued, window: tuple[int, int], calls: Iterable[AggregateCall]) -> None:
+        """`window`: its length, and who moves it on."""
         self._synopsis = synopsis
-        self._range = range_
+        self._window = window
         self._first = len(synopsis.layout.operations)
         needing = dict.fromkeys(call for call in calls if algebra_of(call).kept is not Kept.MEASURES)
         self._columns = {call: self._first + 2 * number for number, call in enumerate(needing)}
@@ -81,7 +82,7 @@ class ValueStates:
 
     def advance(self, boundary: int) -> None:
         for counts in self._counts.values():
-            counts.window(self._range).advance(boundary)
+            counts.window(self._window).advance(boundary)
         for items in self._frequent.values():
             items.advance(boundary)
 
@@ -90,7 +91,7 @@ class ValueStates:
         if not self._columns:
             return ints
         columns = [ints]
-        windows = {source: counts.window(self._range) for source, counts in self._counts.items()}
+        windows = {source: counts.window(self._window) for source, counts in self._counts.items()}
         tallies = {
             source: window.tallies(slots)
             for source, window in windows.items()

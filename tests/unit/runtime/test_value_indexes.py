@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from sash.lang import bind_program
+from sash.lang.bound import Scalar
 from sash.runtime.desk import Desk, Served
 from sash.runtime.engine import Engine, Options
 from sash.runtime.run import run_program
-from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.indexed_values import IndexedWindow
 from sash.testing.runs import StopAfter
 
@@ -112,12 +112,11 @@ def test_the_index_that_was_asked_for_is_the_one_that_answers(folder):
     engine.load()
     kinds = {}
     for group in engine.plane.groups.values():
-        assert isinstance(group.synopsis, BasicIntervalSynopsis)
-        for argument in group.spec.values:
-            counts = group.synopsis.values[argument]
-            window = counts.window(3_000_000)
+        for argument, counts in group.synopsis.values.items():
+            window = counts.window((3_000_000, 0))
             is_grouped = bool(group.spec.keys)
             name = window._index.name if isinstance(window, IndexedWindow) else None
+            assert isinstance(argument, Scalar)
             kinds[argument.column, is_grouped] = name
     engine.close()
     assert kinds == {("n", False): "H-INDEX", ("x", False): None, ("k", False): None, ("n", True): None}

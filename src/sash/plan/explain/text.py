@@ -130,7 +130,7 @@ def _synopsis(
     planned = next(each for each in plan.queries if each.name == query.name)
     spec = plan.synopsis(planned.synopsis)
     count = spec.panes.count_in(planned.window.range) - 1
-    others = [other.name for other in plan.queries_of(spec.name) if other.name != query.name]
+    others = [other.name for other in plan.readers_of(spec.name) if other.name != query.name]
     shared = f", shared with {', '.join(others)}" if others else ""
     keys = ", ".join(key.text for key in spec.keys)
     measures = ", ".join(str(measure) for measure in spec.measures)
