@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ def run(folder: Path, out: str, text: str, stops: tuple[int | None, ...] = (None
         )
 
 
-def objects(path: Path) -> list[dict]:
+def objects(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -72,7 +73,7 @@ def read(folder: Path) -> list[tuple[int, str, str | None, int | None]]:
     return [(int(t), g, x or None, int(n) if n else None) for t, g, x, n in cells]
 
 
-def check(text: str | None, values: list) -> int:
+def check(text: str | None, values: list[Any]) -> int:
     """What holds of an answer, by the true counts of the values; gives how many values it reports."""
     true = Counter(value for value in values if value is not None)
     if text is None:
@@ -93,7 +94,7 @@ def test_what_is_reported_is_frequent_and_what_is_missing_is_bounded(folder, nam
     window, held = WINDOWS[name]
     run(folder, "out", query(name, window), batch_rows=64)
     rows = read(folder)
-    by_group: dict[int, dict] = {}
+    by_group: dict[int, dict[str, Any]] = {}
     reported = 0
     for answer in objects(folder / "out" / f"{name}.jsonl"):
         if answer["op"] == "+":
