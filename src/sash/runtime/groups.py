@@ -1,7 +1,8 @@
 """Query groups: a synopsis and the queries that read it, whichever part of the run they came with.
 
-How windows are looked up is chosen by what is asked (`plan/synopsis_choice.py`), and again when queries come
-or go and as the groups of the stream become known; answers do not depend on it.
+How windows are looked up (`plan/synopsis_choice.py`) and how groups that pass HAVING are found
+(`plan/index_choice.py`) is chosen by what is asked, and again when queries come or go and as the groups of
+the stream become known; answers do not depend on it.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from collections.abc import Collection, Iterator, Mapping
 import pyarrow as pa
 
 from sash.lang.bound import StreamDefinition, Window
+from sash.plan.index_choice import IndexChoice, Selected, choose_index, index_name
 from sash.plan.panes import last_boundary
 from sash.plan.periodic import PeriodicQuery, SynopsisSpec
 from sash.plan.synopsis_choice import Method, SynopsisChoice, rechoose_synopsis, workload_of
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.build import build_store
+from sash.synopses.collective.filters import Filters
 from sash.synopses.refresh import Refresher
 
-# So often are answers given between two choices.
+# So often are answers given between two choices, at the most.
 _ANSWERS_PER_CHOICE = 64
 
 
@@ -36,8 +39,11 @@ class QueryGroup:
         self._refreshers: list[Refresher] = []
         self.choice = SynopsisChoice(Method.BASIC, "nothing is known of the stream yet", 0.0)
         self._chosen_for: set[Window] = set()
+        self.index = IndexChoice(False, "nothing is known of the stream yet")
+        self._indexed_for: object = None
         # How many more times answers are given before the choice is made again.
         self._until_choice = 1
+        self._interval = 1
 
     def add(self, queries: Collection[PeriodicQuery], since: int | None) -> None:
         """Answer these queries, too: from the instants after `since`, or from the first on."""
@@ -58,6 +64,7 @@ class QueryGroup:
         if gone:
             self._queries -= gone
             self._refreshers = [refresher for refresher in self._refreshers if not refresher.drop(gone)]
+            self._until_choice = 1
 
     def answer(self, through: int) -> Iterator[tuple[str, pa.Table]]:
         """The answers of all boundaries up to `through`."""
@@ -99,7 +106,9 @@ class QueryGroup:
 
     def _choose(self) -> None:
         """Look windows up in the way that is cheapest for what is asked and what has come so far."""
-        self._until_choice = _ANSWERS_PER_CHOICE
+        # At first little is known of the stream, and soon more.
+        self._interval = min(_ANSWERS_PER_CHOICE, 2 * self._interval)
+        self._until_choice = self._interval
         windows = {refresher.window for refresher in self._refreshers}
         log, spec = self.synopsis.log, self.spec
         rows = log.end - log.base
@@ -115,6 +124,33 @@ class QueryGroup:
         self._chosen_for = windows
         if is_other:
             self.synopsis.answer_from(build_store(choice.method, workload))
+        self._choose_index(rows / panes, groups)
+
+    def _choose_index(self, rows: float, groups: int) -> None:
+        """Find groups that pass HAVING by indexes if that is cheaper; `rows` are those of a pane."""
+        selecting = {r: r.selection for r in self._refreshers if r.selection and r.selection.is_indexed}
+        names = dict.fromkeys(index_name(probe.call) for each in selecting.values() for probe in each.probes)
+        length = self.spec.panes.period / len(self.spec.panes.offsets)
+        windows = [
+            Selected(r.width, min(1.0, length / r.window.slide), r.passing, r.is_whole, r.is_changing)
+            for r in selecting
+        ]
+        self.index = choose_index(windows, tuple(names), rows, groups, self.index.is_used)
+        wanted = {(r.width, selection) for r, selection in selecting.items()} if self.index.is_used else None
+        if wanted != self._indexed_for:
+            self._indexed_for = wanted
+            reach = max((r.width for r in selecting), default=1)
+            filters = Filters(self.synopsis.layout, reach, selecting.values()) if wanted else None
+            self.synopsis.find_by(filters)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was chosen, and why."""
+        answered = f"{self.spec.name} was answered from {self.choice}"
+        if not any(refresher.selection for refresher in self._refreshers):
+            return (answered,)
+        found = self.synopsis.refusal if self.index.is_used and self.synopsis.refusal else str(self.index)
+        return answered, f"{self.spec.name}: {found}"
 
     def horizon(self, through: int) -> int | None:
         """Panes that end by this instant are in no window any more."""

@@ -1,0 +1,153 @@
+"""The collective indexes of a synopsis: one for each aggregate that HAVING compares (004 section 4).
+
+They are fed with sealed panes, once for all windows and thresholds, and give a superset of the groups that
+pass; whoever asks looks the totals of those up in the log, so answers are exact. An index that is asked for
+few levels keeps only those: the loosest threshold of each window.
+
+Feeding is refused, and the indexes are of no use any more, when a sum is negative or not finite, or so large
+that sums of windows may not fit into BIGINT, which is an error also of groups that no index looks at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from sash.errors import AlgebraError
+from sash.lang.bound import AggregateCall, AggregateFunction
+from sash.lang.types import Type
+from sash.plan.having import RangeCondition, Threshold
+from sash.plan.measures import MeasureKind
+from sash.state.kernels import INT64_MAX, INT64_MIN, LOW_BITS
+from sash.state.layout import Layout
+from sash.synopses.collective.ci_max import CollectiveExtremes
+from sash.synopses.collective.ci_sum import CollectiveSums
+from sash.synopses.rows import PaneRows
+from sash.synopses.selection import Selection
+from sash.synopses.thresholds import interval_of
+
+Ints = npt.NDArray[np.int64]
+
+# Half of the candidates may miss a threshold by up to 2/p of it; with this p they cost least altogether.
+P = 4
+
+
+class Filters:
+    """`reach` is the longest window, in panes; only the probes of `selections` can be asked for."""
+
+    def __init__(self, layout: Layout, reach: int, selections: Iterable[Selection]) -> None:
+        self._layout = layout
+        self._reach = reach
+        self.refusal: str | None = None
+        thresholds: dict[AggregateCall, list[Threshold]] = defaultdict(list)
+        self._probes: set[RangeCondition] = set()
+        self._sums: set[AggregateCall] = set()
+        for selection in selections:
+            self._probes.update(selection.probes)
+            self._sums.update(selection.sums)
+            for probe in selection.probes:
+                thresholds[probe.call].append(probe.threshold)
+        self._indexes = {call: _index(call, reach, asked) for call, asked in thresholds.items()}
+
+    def feed(self, rows: PaneRows, through: int) -> None:
+        """Take rows in order of pane, none before the last ones; a `refusal` is the end of it."""
+        try:
+            self._check(rows)
+            for call, index in self._indexes.items():
+                self._update(call, index, rows)
+                index.expire(through)
+        except AlgebraError as error:
+            self.refusal = f"groups are found by totals: {error.message}"
+
+    def _check(self, rows: PaneRows) -> None:
+        limit = (1 << (63 - LOW_BITS)) // (self._reach + 1)
+        for call in self._sums:
+            column, _ = self._layout.column(MeasureKind.SUM, call.argument)
+            high = rows.ints[:, column]
+            if len(high) and (high.max() >= limit or high.min() < -limit):
+                raise AlgebraError(f"{_text(call)} may not fit into BIGINT")
+
+    def _update(
+        self, call: AggregateCall, index: CollectiveSums | CollectiveExtremes, rows: PaneRows
+    ) -> None:
+        weights = self._counts(call, rows)
+        if isinstance(index, CollectiveExtremes):
+            kind = MeasureKind.MIN if index.is_min else MeasureKind.MAX
+            values = rows.ints[:, self._layout.column(kind, call.argument)[0]]
+            kept = np.flatnonzero(weights)
+            index.update(rows.slots[kept], rows.panes[kept], values[kept])
+            return
+        if call.function is AggregateFunction.SUM:
+            column, first = self._layout.column(MeasureKind.SUM, call.argument)
+            if column < 0:
+                weights = rows.floats[:, first] + rows.floats[:, first + 1]
+            else:
+                weights = rows.ints[:, column] * float(1 << LOW_BITS) + rows.ints[:, column + 1]
+            if len(weights) and not weights.min() >= 0:
+                raise AlgebraError(f"{_text(call)} has been negative")
+        index.update(rows.slots, rows.panes, weights)
+
+    def _counts(self, call: AggregateCall, rows: PaneRows) -> Ints:
+        if call.argument is None:
+            return rows.ints[:, 0]
+        return rows.ints[:, 0] - rows.ints[:, self._layout.column(MeasureKind.NULLS, call.argument)[0]]
+
+    def cover(self, selection: Selection, width: int) -> bool:
+        """Whether they find the groups of a selection in windows of so many panes."""
+        return (
+            width <= self._reach
+            and self._probes.issuperset(selection.probes)
+            and self._sums.issuperset(selection.sums)
+        )
+
+    def candidates(self, selection: Selection, left: int, right: int) -> Ints:
+        """All groups that pass over the panes (left, right], and some others; nothing is after `right`."""
+        found = [self._found(probe, left, right) for probe in selection.probes]
+        return np.unique(np.concatenate(found)) if len(found) > 1 else np.sort(found[0])
+
+    def _found(self, probe: RangeCondition, left: int, right: int) -> Ints:
+        index = self._indexes[probe.call]
+        if isinstance(index, CollectiveSums):
+            return index.candidates(right, right - left, probe.threshold)
+        low, high = (
+            _integers(probe) if probe.is_double and probe.call.type is Type.BIGINT else interval_of(probe)
+        )
+        return index.between(right, right - left, low, high) if low <= high else np.zeros(0, dtype=np.int64)
+
+    def renumber(self, slots: Ints) -> None:
+        """Slot slots[i] is now slot i; the others are gone."""
+        for index in self._indexes.values():
+            index.renumber(slots)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(index.nbytes for index in self._indexes.values())
+
+
+def _index(
+    call: AggregateCall, reach: int, thresholds: list[Threshold]
+) -> CollectiveSums | CollectiveExtremes:
+    match call.function:
+        case AggregateFunction.MIN | AggregateFunction.MAX:
+            return CollectiveExtremes(reach, is_min=call.function is AggregateFunction.MIN)
+        case AggregateFunction.COUNT:
+            return CollectiveSums(P, reach, only=thresholds)
+        case _:
+            least = min((t.value for t in thresholds if t.value > 0), default=1.0)
+            return CollectiveSums(P, reach, least / (4 * P), only=thresholds)
+
+
+def _integers(probe: RangeCondition) -> tuple[int, int]:
+    """Integers that are compared as doubles: a range that surely has all that pass."""
+    value = probe.threshold.value
+    if probe.threshold.comparison.is_upwards:
+        return math.floor(max(math.nextafter(value, -math.inf), INT64_MIN)), INT64_MAX
+    return INT64_MIN, math.ceil(min(math.nextafter(value, math.inf), INT64_MAX))
+
+
+def _text(call: AggregateCall) -> str:
+    return f"{call.function.value}({'' if call.argument is None else call.argument.text})"
