@@ -105,6 +105,11 @@ class RangeCondition:
         return self.call.function in _INDEXED and not self.call.is_distinct
 
     @property
+    def is_selective(self) -> bool:
+        """Whether few groups pass, as a rule; an index then need not know the others."""
+        return (self.call.function, self.threshold.comparison.is_upwards) in _SELECTIVE
+
+    @property
     def is_measured(self) -> bool:
         """Whether panes have what its aggregate is made of."""
         return algebra_of(self.call).kept is Kept.MEASURES
@@ -171,8 +176,7 @@ def probe_of(select: BoundSelect) -> RangeCondition | None:
 
 
 def _preference(condition: RangeCondition) -> tuple[bool, bool]:
-    is_selective = (condition.call.function, condition.threshold.comparison.is_upwards) in _SELECTIVE
-    return not condition.is_indexed, not is_selective
+    return not condition.is_indexed, not condition.is_selective
 
 
 def loosest(selects: Iterable[BoundSelect]) -> tuple[RangeCondition, ...] | None:

@@ -18,17 +18,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sash.lang.bound import AggregateCall
+from sash.lang.bound import AggregateCall, AggregateFunction
+from sash.plan.having import RangeCondition
 from sash.plan.synopsis_choice import WORTH_A_CHANGE
 
-# In merges: a row into an index, a few places of a tree; a group that has changed since the last boundary.
-_INTO_INDEX = 40
-_CHANGED = 4
-# A group that is only looked at takes a part of a merge.
-_LOOKED_AT = 0.5
+# Costs in merges, as measured: a row into CI-COUNT or CI-SUM, and if groups below a threshold are asked for.
+_INTO_SUMS, _INTO_SUMS_BELOW = 25, 150
+# A value into CI-MAX or CI-MIN; a row whose value is of no use to it.
+_INTO_EXTREMES, _PAST_EXTREMES = 650, 2
+# A group that has changed since the last boundary; one that is only looked at.
+_CHANGED, _LOOKED_AT = 4, 0.5
 # A candidate, besides the merges of its rows; there are about half as many again as groups that pass.
-_CANDIDATE = 8
-_SUPERSET = 1.5
+_CANDIDATE, _SUPERSET = 8, 1.5
 
 
 def index_name(call: AggregateCall) -> str:
@@ -41,10 +42,11 @@ class Selected:
     """A window all of whose queries have thresholds that indexes know.
 
     It has `width` panes and is answered `rate` times a pane; `passing` groups are beyond the loosest of its
-    thresholds; `is_whole` if some query wants all of those at every boundary, `is_changing` if some wants to
-    know what has changed.
+    thresholds, which are `probes`; `is_whole` if some query wants all of those at every boundary,
+    `is_changing` if some wants to know what has changed.
     """
 
+    probes: tuple[RangeCondition, ...]
     width: int
     rate: float
     passing: int
@@ -63,22 +65,31 @@ class IndexChoice:
         return self.reason
 
 
-def choose_index(
-    windows: Sequence[Selected], indexes: Sequence[str], rows: float, groups: int, is_used: bool
-) -> IndexChoice:
+def choose_index(windows: Sequence[Selected], rows: float, groups: int, is_used: bool) -> IndexChoice:
     """`rows` are the groups that a pane has rows of; `is_used` tells what there is now."""
     if not windows:
         return IndexChoice(False, "no window has only queries with thresholds on COUNT, SUM, MIN or MAX")
+    share = min(1.0, max(window.passing for window in windows) / max(1, groups))
+    selective: dict[AggregateCall, bool] = {}
+    for probe in (probe for window in windows for probe in window.probes):
+        selective[probe.call] = selective.get(probe.call, True) and probe.is_selective
+    by_index = rows * sum(_into(call, is_all, share) for call, is_all in selective.items())
+    by_index += sum(_by_index(window) for window in windows)
     by_totals = sum(_by_totals(window, rows, groups) for window in windows)
-    by_index = _INTO_INDEX * rows * len(indexes) + sum(_by_index(window) for window in windows)
-    factor = WORTH_A_CHANGE if is_used else 1 / WORTH_A_CHANGE
-    names = ", ".join(indexes)
+    names = ", ".join(index_name(call) for call in selective)
     costs = f"{by_index:,.0f} merges a pane, by totals {by_totals:,.0f}"
     each = f"{len(windows)} window{'s' if len(windows) > 1 else ''}"
     shape = f"{each}, {groups:,} groups, {rows:,.0f} of them in a pane"
-    if by_index < factor * by_totals:
+    if by_index < by_totals * (WORTH_A_CHANGE if is_used else 1 / WORTH_A_CHANGE):
         return IndexChoice(True, f"groups are found by {names}: {costs} ({shape})")
     return IndexChoice(False, f"groups are found by totals: {names} would take {costs} ({shape})")
+
+
+def _into(call: AggregateCall, is_selective: bool, share: float) -> float:
+    """What a row costs an index, if such a share of rows is beyond the thresholds."""
+    if call.function in (AggregateFunction.MIN, AggregateFunction.MAX):
+        return _PAST_EXTREMES + _INTO_EXTREMES * (share if is_selective else 1.0)
+    return _INTO_SUMS if is_selective else _INTO_SUMS_BELOW
 
 
 def _by_totals(window: Selected, rows: float, groups: int) -> float:

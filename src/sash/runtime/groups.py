@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 import pyarrow as pa
 
 from sash.lang.bound import StreamDefinition, Window
-from sash.plan.index_choice import IndexChoice, Selected, choose_index, index_name
+from sash.plan.index_choice import IndexChoice, Selected, choose_index
 from sash.plan.panes import last_boundary
 from sash.plan.periodic import PeriodicQuery, SynopsisSpec
 from sash.plan.synopsis_choice import Method, SynopsisChoice, rechoose_synopsis, workload_of
@@ -22,9 +22,11 @@ from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.build import build_store
 from sash.synopses.collective.filters import Filters
 from sash.synopses.refresh import Refresher
+from sash.synopses.selection import Selection
 
 # So often are answers given between two choices, at the most.
 _ANSWERS_PER_CHOICE = 64
+_BY_INDEX = SynopsisChoice(Method.BASIC, "only groups that indexes find are looked up", 0.0)
 
 
 class QueryGroup:
@@ -40,7 +42,7 @@ class QueryGroup:
         self.choice = SynopsisChoice(Method.BASIC, "nothing is known of the stream yet", 0.0)
         self._chosen_for: set[Window] = set()
         self.index = IndexChoice(False, "nothing is known of the stream yet")
-        self._indexed_for: object = None
+        self._indexed_for: set[tuple[int, Selection]] = set()
         # How many more times answers are given before the choice is made again.
         self._until_choice = 1
         self._interval = 1
@@ -109,39 +111,53 @@ class QueryGroup:
         # At first little is known of the stream, and soon more.
         self._interval = min(_ANSWERS_PER_CHOICE, 2 * self._interval)
         self._until_choice = self._interval
-        windows = {refresher.window for refresher in self._refreshers}
         log, spec = self.synopsis.log, self.spec
         rows = log.end - log.base
         if not rows:
             return
         groups = self.synopsis.groups.size if spec.keys else 1
         panes = log.pane_at(log.end - 1) - log.pane_at(log.base) + 1
+        self._choose_index(rows / panes, groups)
+        found = self._selecting() if self.synopsis.filters is not None else {}
+        windows = {refresher.window for refresher in self._refreshers if refresher not in found}
         density = min(1.0, rows / (panes * max(1, groups)))
         workload = workload_of(spec.panes, spec.measures, windows, groups=groups, density=density)
-        choice = rechoose_synopsis(self.choice, workload)
+        choice = rechoose_synopsis(self.choice, workload) if windows else _BY_INDEX
         is_other = choice.method is not self.choice.method or windows != self._chosen_for
         self.choice = choice
         self._chosen_for = windows
         if is_other:
             self.synopsis.answer_from(build_store(choice.method, workload))
-        self._choose_index(rows / panes, groups)
 
     def _choose_index(self, rows: float, groups: int) -> None:
         """Find groups that pass HAVING by indexes if that is cheaper; `rows` are those of a pane."""
-        selecting = {r: r.selection for r in self._refreshers if r.selection and r.selection.is_indexed}
-        names = dict.fromkeys(index_name(probe.call) for each in selecting.values() for probe in each.probes)
-        length = self.spec.panes.period / len(self.spec.panes.offsets)
-        windows = [
-            Selected(r.width, min(1.0, length / r.window.slide), r.passing, r.is_whole, r.is_changing)
-            for r in selecting
-        ]
-        self.index = choose_index(windows, tuple(names), rows, groups, self.index.is_used)
-        wanted = {(r.width, selection) for r, selection in selecting.items()} if self.index.is_used else None
+        self.index = self._choice_of_index(rows, groups)
+        selecting = self._selecting() if self.index.is_used else {}
+        wanted = {(refresher.width, selection) for refresher, selection in selecting.items()}
         if wanted != self._indexed_for:
             self._indexed_for = wanted
-            reach = max((r.width for r in selecting), default=1)
+            reach = max((refresher.width for refresher in selecting), default=1)
             filters = Filters(self.synopsis.layout, reach, selecting.values()) if wanted else None
             self.synopsis.find_by(filters)
+
+    def _selecting(self) -> dict[Refresher, Selection]:
+        """The windows all of whose queries have thresholds that indexes know."""
+        return {r: r.selection for r in self._refreshers if r.selection and r.selection.is_indexed}
+
+    def _choice_of_index(self, rows: float, groups: int) -> IndexChoice:
+        length = self.spec.panes.period / len(self.spec.panes.offsets)
+        windows = [
+            Selected(
+                selection.probes,
+                refresher.width,
+                min(1.0, length / refresher.window.slide),
+                refresher.passing,
+                refresher.is_whole,
+                refresher.is_changing,
+            )
+            for refresher, selection in self._selecting().items()
+        ]
+        return choose_index(windows, rows, groups, self.index.is_used)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -28,8 +28,9 @@ from sash.operators.evaluate import ARROW_TYPES, evaluate
 from sash.plan.panes import first_boundary
 from sash.plan.periodic import PeriodicQuery
 from sash.state.groups import GroupTable, canonical, plain
-from sash.state.keytable import grown
+from sash.state.keytable import distinct, grown
 from sash.synopses.basic_interval import BasicIntervalSynopsis, Looked, Sliding
+from sash.synopses.cells import roomier
 from sash.synopses.collective.filters import Filters
 from sash.synopses.families import Family, families_of
 from sash.synopses.pane_store import Totals
@@ -61,7 +62,7 @@ class Refresher:
         self.window = window
         self._stream = stream
         self._whole = [q for q in queries if q.select.operator is OutputOperator.RSTREAM]
-        self._changing = [q for q in queries if q not in self._whole]
+        self._changing = [q for q in queries if q.select.operator is not OutputOperator.RSTREAM]
         # Without GROUP BY keys an aggregate has one row even over an empty window.
         self._is_global = not synopsis.spec.keys
         calls = [call for query in queries for call in query.select.aggregates]
@@ -207,13 +208,13 @@ class Refresher:
         log, panes = self._synopsis.log, self._synopsis.spec.panes
         oldest, newest = panes.number_at(boundary - self.window.range), panes.number_at(boundary)
         slots = filters.candidates(selection, oldest, newest)
-        held = self._holding()
         if self._changing:
-            passed = np.flatnonzero(held) if self._passed is None else self._passed
-            slots = np.union1d(slots, passed)
+            passed = np.flatnonzero(self._holding()) if self._passed is None else self._passed
+            slots = distinct(np.concatenate([slots, passed]))
         totals, changed = self._synopsis.chained(slots, oldest, self._left, self._right)
         passes = selection.passes(self._synopsis.layout, totals.ints, totals.floats)
         if self._changing:
+            held = self._holding()
             rows = np.flatnonzero(changed & (passes | held[slots]))
             self._push(self._changes, boundary, slots[rows], totals.ints[rows], totals.floats[rows])
             held[slots] = passes
@@ -255,8 +256,10 @@ class Refresher:
     def _holding(self) -> BoolArray:
         """Of each group whether it passed the selection at the last boundary."""
         held = self._before[0][:, 0] > 0 if self._held is None else self._held
-        self._held = grown(held, max(len(held), self._synopsis.groups.size), False)
-        return self._held
+        if len(held) < self._synopsis.groups.size:
+            held = grown(held, roomier(len(held), self._synopsis.groups.size), False)
+        self._held = held
+        return held
 
     def _guard_against_jumps(self, boundary: int, through: int) -> None:
         """Refuse to write a row a slide over a gap that no real stream has."""

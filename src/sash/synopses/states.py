@@ -14,6 +14,7 @@ from sash.lang.bound import AggregateCall, BoundSelect
 from sash.operators.evaluate import evaluate_mask
 from sash.state import kernels
 from sash.state.groups import plain
+from sash.state.keytable import distinct
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.finalize import Values, finalize
 from sash.synopses.thresholds import Column
@@ -168,7 +169,8 @@ class States:
 def _numbered(slots: Int64Array, groups: int) -> tuple[Int64Array, Int64Array]:
     """The different slots, ascending, and of each the number that it has among them."""
     if _SPARSE * len(slots) < groups:
-        return np.unique(slots, return_inverse=True)
+        found = distinct(slots)
+        return found, np.searchsorted(found, slots)
     marks = np.zeros(groups, dtype=np.bool_)
     marks[slots] = True
     return np.flatnonzero(marks), (np.cumsum(marks) - 1)[slots]

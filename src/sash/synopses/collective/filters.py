@@ -1,8 +1,9 @@
 """The collective indexes of a synopsis: one for each aggregate that HAVING compares (004 section 4).
 
 They are fed with sealed panes, once for all windows and thresholds, and give a superset of the groups that
-pass; whoever asks looks the totals of those up in the log, so answers are exact. An index that is asked for
-few levels keeps only those: the loosest threshold of each window.
+pass; whoever asks looks the totals of those up in the log, so answers are exact. They know only the loosest
+threshold of each window: CI-COUNT and CI-SUM keep no other levels and count in units of a part of the least,
+and values below all of them do not come into CI-MAX, nor those above into CI-MIN.
 
 Feeding is refused, and the indexes are of no use any more, when a sum is negative or not finite, or so large
 that sums of windows may not fit into BIGINT, which is an error also of groups that no index looks at.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +21,10 @@ import numpy.typing as npt
 from sash.errors import AlgebraError
 from sash.lang.bound import AggregateCall, AggregateFunction
 from sash.lang.types import Type
-from sash.plan.having import RangeCondition, Threshold
+from sash.plan.having import RangeCondition
 from sash.plan.measures import MeasureKind
 from sash.state.kernels import INT64_MAX, INT64_MIN, LOW_BITS
+from sash.state.keytable import distinct
 from sash.state.layout import Layout
 from sash.synopses.collective.ci_max import CollectiveExtremes
 from sash.synopses.collective.ci_sum import CollectiveSums
@@ -32,7 +34,7 @@ from sash.synopses.thresholds import interval_of
 
 Ints = npt.NDArray[np.int64]
 
-# Half of the candidates may miss a threshold by up to 2/p of it; with this p they cost least altogether.
+# Candidates may miss a threshold by up to 2/p of it; with this p they cost least altogether.
 P = 4
 
 
@@ -43,15 +45,17 @@ class Filters:
         self._layout = layout
         self._reach = reach
         self.refusal: str | None = None
-        thresholds: dict[AggregateCall, list[Threshold]] = defaultdict(list)
         self._probes: set[RangeCondition] = set()
         self._sums: set[AggregateCall] = set()
         for selection in selections:
             self._probes.update(selection.probes)
             self._sums.update(selection.sums)
-            for probe in selection.probes:
-                thresholds[probe.call].append(probe.threshold)
-        self._indexes = {call: _index(call, reach, asked) for call, asked in thresholds.items()}
+        asked: dict[AggregateCall, list[RangeCondition]] = defaultdict(list)
+        for probe in self._probes:
+            asked[probe.call].append(probe)
+        self._indexes = {call: _index(call, reach, probes) for call, probes in asked.items()}
+        # Values outside are of no use to any condition.
+        self._ranges = {call: _range(probes) for call, probes in asked.items()}
 
     def feed(self, rows: PaneRows, through: int) -> None:
         """Take rows in order of pane, none before the last ones; a `refusal` is the end of it."""
@@ -78,7 +82,8 @@ class Filters:
         if isinstance(index, CollectiveExtremes):
             kind = MeasureKind.MIN if index.is_min else MeasureKind.MAX
             values = rows.ints[:, self._layout.column(kind, call.argument)[0]]
-            kept = np.flatnonzero(weights)
+            low, high = self._ranges[call]
+            kept = np.flatnonzero((weights > 0) & (values >= low) & (values <= high))
             index.update(rows.slots[kept], rows.panes[kept], values[kept])
             return
         if call.function is AggregateFunction.SUM:
@@ -105,17 +110,14 @@ class Filters:
         )
 
     def candidates(self, selection: Selection, left: int, right: int) -> Ints:
-        """All groups that pass over the panes (left, right], and some others; nothing is after `right`."""
-        found = [self._found(probe, left, right) for probe in selection.probes]
-        return np.unique(np.concatenate(found)) if len(found) > 1 else np.sort(found[0])
+        """All groups that pass over the panes (left, right], and some others, ascending."""
+        return distinct(np.concatenate([self._found(probe, left, right) for probe in selection.probes]))
 
     def _found(self, probe: RangeCondition, left: int, right: int) -> Ints:
         index = self._indexes[probe.call]
         if isinstance(index, CollectiveSums):
             return index.candidates(right, right - left, probe.threshold)
-        low, high = (
-            _integers(probe) if probe.is_double and probe.call.type is Type.BIGINT else interval_of(probe)
-        )
+        low, high = _values(probe)
         return index.between(right, right - left, low, high) if low <= high else np.zeros(0, dtype=np.int64)
 
     def renumber(self, slots: Ints) -> None:
@@ -129,24 +131,34 @@ class Filters:
 
 
 def _index(
-    call: AggregateCall, reach: int, thresholds: list[Threshold]
+    call: AggregateCall, reach: int, probes: Sequence[RangeCondition]
 ) -> CollectiveSums | CollectiveExtremes:
-    match call.function:
-        case AggregateFunction.MIN | AggregateFunction.MAX:
-            return CollectiveExtremes(reach, is_min=call.function is AggregateFunction.MIN)
-        case AggregateFunction.COUNT:
-            return CollectiveSums(P, reach, only=thresholds)
-        case _:
-            least = min((t.value for t in thresholds if t.value > 0), default=1.0)
-            return CollectiveSums(P, reach, least / (4 * P), only=thresholds)
+    if call.function in (AggregateFunction.MIN, AggregateFunction.MAX):
+        return CollectiveExtremes(reach, is_min=call.function is AggregateFunction.MIN)
+    thresholds = [probe.threshold for probe in probes]
+    unit: float | None = min((each.value for each in thresholds if each.value > 0), default=1.0) / (4 * P)
+    if call.function is AggregateFunction.COUNT and unit is not None and unit < 2:
+        unit = None
+    return CollectiveSums(P, reach, unit, only=thresholds)
 
 
-def _integers(probe: RangeCondition) -> tuple[int, int]:
-    """Integers that are compared as doubles: a range that surely has all that pass."""
+def _range(probes: Sequence[RangeCondition]) -> tuple[int, int]:
+    """The values that may decide a condition: an extremum that fails in the usual direction decides none."""
+    if not all(probe.is_selective for probe in probes):
+        return INT64_MIN, INT64_MAX
+    lows, highs = zip(*(_values(probe) for probe in probes), strict=True)
+    return min(lows), max(highs)
+
+
+def _values(probe: RangeCondition) -> tuple[int, int]:
+    """The integers by which panes have the values that pass, and perhaps some more."""
+    if not (probe.is_double and probe.call.type is Type.BIGINT):
+        return interval_of(probe)
+    # Integers that are compared as doubles.
     value = probe.threshold.value
     if probe.threshold.comparison.is_upwards:
-        return math.floor(max(math.nextafter(value, -math.inf), INT64_MIN)), INT64_MAX
-    return INT64_MIN, math.ceil(min(math.nextafter(value, math.inf), INT64_MAX))
+        return math.floor(min(max(math.nextafter(value, -math.inf), INT64_MIN), INT64_MAX)), INT64_MAX
+    return INT64_MIN, math.ceil(max(min(math.nextafter(value, math.inf), INT64_MAX), INT64_MIN))
 
 
 def _text(call: AggregateCall) -> str:
