@@ -15,6 +15,10 @@ CREATE QUERY sources INTO 'jsonl:{out}/sources.jsonl' AS
 CREATE QUERY whole INTO 'jsonl:{out}/whole.jsonl' AS
   Rstream(SELECT FREQUENT(src, 2) AS f, QUANTILE(src, 0.9) AS q, APPROX_COUNT_DISTINCT(length) AS a
   FROM packets [RANGE 20 SEC SLIDE 5 SEC] WHERE length > 2);
+CREATE STREAM many (t BIGINT, id BIGINT) TIMESTAMP BY t FROM 'csv:many*.csv';
+CREATE QUERY nearly INTO 'jsonl:{out}/nearly.jsonl' AS
+  SELECT APPROX_COUNT_DISTINCT(id) AS a, APPROX_QUANTILE(id, 0.3) AS q, APPROX_TOP(id, 2) AS t
+  FROM many [RANGE 60 SEC SLIDE 20 SEC];
 """
 
 
@@ -23,11 +27,15 @@ def test_spark_answers_from_values_as_one_process_does(tmp_path: Path) -> None:
     for number in range(3):
         part = rows[100 * number : 100 * number + 100]
         write_csv(tmp_path / f"packets{number}.csv", "t,src,length", part)
+    # More values than panes keep of them.
+    ids = [(t // 120, t * t % 11_003) for t in range(12_000)]
+    for number in range(3):
+        write_csv(tmp_path / f"many{number}.csv", "t,id", ids[4000 * number : 4000 * number + 4000])
     for runtime in ("inline", "spark"):
         (tmp_path / runtime).mkdir()
-        options = {"checkpoint": tmp_path / f"state-{runtime}", "batch_rows": 90}
+        options = {"checkpoint": tmp_path / f"state-{runtime}", "batch_rows": 2500}
         run(tmp_path, PROGRAM.format(out=runtime), runtime, **options)
-    for name in ("sources.jsonl", "whole.jsonl"):
+    for name, least in (("sources.jsonl", 15), ("whole.jsonl", 15), ("nearly.jsonl", 5)):
         answers = tuples(tmp_path / "inline" / name)
-        assert len(answers) > 15
+        assert len(answers) > least
         assert tuples(tmp_path / "spark" / name) == answers

@@ -49,6 +49,9 @@ class RunOptions:
     max_state: int | None = None
     max_memory: int | None = None
     record_history: Path | None = None
+    refresh: str | None = None
+    policy: str | None = None
+    max_queries: int | None = None
 
 
 def bind(text: str) -> Program:
@@ -97,6 +100,9 @@ def run(
         max_memory=options.max_memory,
         aside=options.aside,
         record_history=options.record_history,
+        refresh=options.refresh,
+        policy=options.policy,
+        max_queries=options.max_queries,
         debug=options.debug,
         monitor=monitor,
         stop=stop,
@@ -212,9 +218,13 @@ def prints_results(program: Program) -> bool:
 def ask(
     checkpoint: Path | None, archives: Sequence[Path], text: str, isolation: str | None
 ) -> tuple[pa.Table, str]:
-    """The answer of a one-time query, and a line that says of when it is, and its isolation."""
+    """The answer of a one-time query, and a line that says of when it is, and its isolation.
+
+    A line more for each column that is approximate.
+    """
     from sash.cli.format import instant
     from sash.errors import UserError
+    from sash.operators.bounds import told_bounds
     from sash.runtime.peek import Peek, ask_archives
     from sash.transactions.events import Isolation
 
@@ -235,7 +245,8 @@ def ask(
     when = "before the first instant"
     if answer.instant is not None:
         when = f"at {instant(answer.instant, units.pop() if len(units) == 1 else None)}"
-    return answer.table, f"{when} ({answer.isolation})"
+    bounds = (f"\napproximate: {name} is {bound}" for name, bound in told_bounds(answer.table.schema).items())
+    return answer.table, f"{when} ({answer.isolation}){''.join(bounds)}"
 
 
 def print_table(table: pa.Table, form: str) -> None:
@@ -255,6 +266,17 @@ def print_table(table: pa.Table, form: str) -> None:
         ConsoleSink("console:", table.schema).write(table)
         if not table.num_rows:
             print("(no rows)")
+
+
+def print_archives(program: Program, base_dir: Path) -> None:
+    """What SHOW ARCHIVES lists: how they are now."""
+    from sash.runtime.archived import described
+
+    for statement in program.shows:
+        if statement.kind == "archive":
+            print(f"{' '.join(statement.text.split()).rstrip(';')}: {len(program.archives)}")
+            if program.archives:
+                print_table(described(program.archives, base_dir), "table")
 
 
 def print_answers(program: Program, summary: Summary) -> None:

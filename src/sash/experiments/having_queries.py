@@ -25,7 +25,7 @@ from sash.lang import bind_program
 from sash.operators.preaggregate import preaggregate
 from sash.plan.index_choice import IndexChoice
 from sash.plan.run_plan import RunPlan, plan_run
-from sash.runtime.groups import QueryGroup
+from sash.runtime.groups import QueryGroup, answer_together
 
 NAME = "having-queries"
 TITLE = "standing HAVING queries, end to end, as groups become more"
@@ -108,7 +108,7 @@ def run(plan: RunPlan, tables: list[pa.Table], way: bool | None, sizes: Sizes) -
     group = _Forced(spec, plan.stream(spec.stream))
     group.way = way
     group.add(plan.queries, None)
-    group.first = SECOND
+    group.begin(SECOND)
     took, rows, check = [], 0, 0
     first = pa.concat_tables(tables[: sizes.longest])
     for second, table in enumerate((first, *tables[sizes.longest :]), start=sizes.longest):
@@ -117,7 +117,8 @@ def run(plan: RunPlan, tables: list[pa.Table], way: bool | None, sizes: Sizes) -
         began = time.perf_counter()
         for partial in partials:
             group.synopsis.absorb(partial)
-        answers = list(group.answer(second * SECOND))
+        answers = list(answer_together([group], second * SECOND))
+        group.settle(second * SECOND)
         if table is not first:
             took.append(time.perf_counter() - began)
             rows += sum(answer.num_rows for _, answer in answers)

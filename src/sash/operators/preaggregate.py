@@ -25,7 +25,9 @@ from sash.operators.evaluate import evaluate, evaluate_mask
 from sash.plan.measures import Measure, MeasureKind
 from sash.plan.panes import Panes
 from sash.plan.periodic import SynopsisSpec
+from sash.plan.sketches import HASHES
 from sash.state import kernels
+from sash.state.fingerprints import hashes, null_mask
 from sash.state.groups import canonical, plain
 from sash.state.layout import Layout
 from sash.state.ordering import to_ordinal
@@ -43,7 +45,8 @@ class Partial:
     """What one chunk adds to one synopsis.
 
     Row i belongs to pane `panes[i]` and to the group whose key is row `groups[i]` of `keys`. Extrema of
-    strings are ranks in the sorted `words` of their integer column.
+    strings are ranks in the sorted `words` of their integer column. Where values are hashed the last key has
+    their hashes, of each pane and group the least.
     """
 
     synopsis: str
@@ -202,12 +205,35 @@ def _aggregate(rows: _Rows, spec: SynopsisSpec) -> Partial:
     place[local_groups] = 1
     used = np.flatnonzero(place)
     place[used] = np.arange(len(used))
-    keys = tuple(
-        rows.key(key)[1].take(pa.array(codes[used])) for key, codes in zip(spec.keys, decoded, strict=True)
-    )
-    return Partial(
-        spec.name, keys, place[local_groups], pane_numbers[occurring // groups], ints, floats, words
-    )
+    values = [rows.key(key)[1] for key in spec.keys]
+    if spec.is_hashed:
+        values[-1] = pa.array(hashes(values[-1]), mask=null_mask(values[-1]))
+    keys = tuple(known.take(pa.array(codes[used])) for known, codes in zip(values, decoded, strict=True))
+    panes = occurring // groups
+    if spec.is_hashed and len(panes) > HASHES + 1:
+        # Which group a row is of, without what is counted in it.
+        owners = panes
+        for known, codes in zip(values[:-1], decoded, strict=False):
+            owners = owners * len(known) + codes[local_groups]
+        kept = _least_hashes(owners, np.asarray(keys[-1].fill_null(0))[place[local_groups]])
+        panes, local_groups, ints, floats = panes[kept], local_groups[kept], ints[kept], floats[kept]
+    return Partial(spec.name, keys, place[local_groups], pane_numbers[panes], ints, floats, words)
+
+
+def _least_hashes(owners: Int64Array, hashed: Int64Array) -> Int64Array:
+    """The rows with the least hashes of each owner, as many as a synopsis keeps."""
+    encoded = pa.array(owners).dictionary_encode()
+    codes = np.asarray(encoded.indices)
+    sizes = np.bincount(codes)
+    large = np.flatnonzero((sizes > HASHES + 1)[codes])
+    if not len(large):
+        return np.arange(len(owners))
+    order = large[np.lexsort((hashed[large], codes[large]))]
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    kept = np.ones(len(owners), dtype=np.bool_)
+    kept[order[rank > HASHES]] = False
+    return np.flatnonzero(kept)
 
 
 def _add_measure(

@@ -11,7 +11,7 @@
 | QUANTILE, TOP      | values with counts      | holistic                                         |
 | FREQUENT           | lists of frequent values| holistic                                         |
 | … (DISTINCT x)     | values with counts      | holistic                                         |
-| APPROX_…           | a sketch                | algebraic, not subtractable                      |
+| APPROX_…           | some of the values      | algebraic, not subtractable                      |
 
 A sum of doubles can be subtracted only where it is kept exactly, as R-INT does it. In a pair of doubles, as
 panes have it, subtracting would leave an error that outlives the tuple that caused it.
@@ -140,11 +140,8 @@ def measures_of(call: AggregateCall) -> tuple[Measure, ...]:
 
 
 def values_of(calls: Iterable[AggregateCall]) -> tuple[Scalar, ...]:
-    """The arguments whose values, with their counts, answer some of the calls.
-
-    Panes have no sketches: what could come from one is counted exactly.
-    """
-    needing = (call.argument for call in calls if algebra_of(call).kept in (Kept.VALUES, Kept.SKETCH))
+    """The arguments whose values, with their counts, answer some of the calls."""
+    needing = (call.argument for call in calls if algebra_of(call).kept is Kept.VALUES)
     return tuple(dict.fromkeys(argument for argument in needing if argument is not None))
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from sash.errors import UserError
 from sash.lang.algebra import Output, OutputKind
 from sash.lang.bound import QueryDefinition
+from sash.operators.bounds import with_bounds
 from sash.plan.patterns import Pattern, output_pattern
 from sash.plan.run_plan import RunPlan, slide_of
 from sash.runtime.continuous import continuous_schema
@@ -175,4 +176,4 @@ def shape_of(plan: RunPlan) -> Shape:
     # What only ever grows is not kept unless somebody said that memory is no concern.
     is_kept = definition.allow_unbounded or output_pattern(definition.plan) is not Pattern.MON
     slide = slide_of(definition.plan) if kind in _WHOLE else None
-    return Shape(schema, kind in _CHANGE_LOGS and is_kept, slide, unit)
+    return Shape(with_bounds(schema, definition.plan), kind in _CHANGE_LOGS and is_kept, slide, unit)

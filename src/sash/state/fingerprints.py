@@ -125,6 +125,18 @@ def fingerprint(columns: Sequence[pa.Array], rows: int) -> Keys:
     return Keys(first, second, any_null)
 
 
+def hashes(column: pa.Array) -> Ints:
+    """63 bits for each value of a column, as if drawn by lot; equal values have equal ones."""
+    rows, nobody = len(column), np.zeros(0, dtype=np.bool_)
+    first = np.full(rows, _SEED_A, dtype=np.uint64)
+    second = np.full(rows, _SEED_B, dtype=np.uint64)
+    if pa.types.is_string(column.type):
+        _fold_bytes(first, second, *string_buffers(column), nobody, False)
+    else:
+        _fold_words(first, second, words_of(column), nobody, False)
+    return (first >> np.uint64(1)).astype(np.int64)
+
+
 def null_mask(column: pa.Array) -> Bools | None:
     if column.null_count == 0:
         return None

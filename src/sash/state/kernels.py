@@ -165,12 +165,16 @@ def rescan(
     heads: Ints,
     base: int,
     oldest: int,
+    stop: int,
     ops: Ints,
     total_ints: Ints,
     total_floats: Floats,
     newest: Ints,
 ) -> None:
-    """Recompute extrema and float sums of `stale_slots` from their chains, panes after `oldest` only."""
+    """Recompute extrema and float sums of `stale_slots` from their chains.
+
+    Only panes after `oldest` count, and rows before `stop`: the log may have come farther than the window.
+    """
     for index in range(stale_slots.shape[0]):
         slot = stale_slots[index]
         for c in range(ops.shape[0]):
@@ -180,6 +184,8 @@ def rescan(
                 total_ints[slot, c] = INT64_MIN
         total_floats[slot, :] = 0.0
         row = heads[slot] - base
+        while row >= stop:
+            row = previous[row] - base
         while row >= 0 and panes[row] > oldest:
             for c in range(ops.shape[0]):
                 value = ints[row, c]

@@ -5,7 +5,8 @@ one row per (pane, group); `move_to` hands sealed panes to the log as the window
 the totals of one window length over the log. Where another method serves the windows better, the synopsis
 is told to `answer_from` it: it is fed with what is in the log and with what comes, and windows are looked
 up in it. That can be changed at any time between two answers. `values` has, by argument, how often each value
-occurs in a group, where queries need to know, and `frequent` the lists of FREQUENT.
+occurs in a group, where queries need to know, or what approximate aggregates keep of that, and `frequent` the
+lists of FREQUENT.
 
 Needs: measures that can be merged. Time: an update is O(1) a row; moving a window by one pane costs
 O(groups in the panes that enter and leave) for subtractable measures, and for extrema and sums of doubles
@@ -15,16 +16,18 @@ extremum leaves. Space: one row per live (pane, group) and one per (window lengt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sash.lang.bound import Scalar
 from sash.operators.evaluate import ARROW_TYPES
 from sash.operators.preaggregate import Partial
 from sash.plan.periodic import SynopsisSpec
+from sash.plan.sketches import Sketched, SketchKind
 from sash.state import kernels
 from sash.state.groups import GroupTable
 from sash.state.layout import Layout
@@ -43,6 +46,13 @@ BoolArray = npt.NDArray[np.bool_]
 
 # Groups and words that nothing refers to any more are dropped once they are the greater part of so many.
 _LEAST_TO_COMPACT = 1024
+
+
+class WindowKey(NamedTuple):
+    """A window of that length; `alone` is the slide of who moves it on when nobody else does, else 0."""
+
+    range: int
+    alone: int = 0
 
 
 class Dependent(Protocol):
@@ -75,6 +85,11 @@ class Sliding:
             self.floats = np.concatenate([self.floats, floats])
             self._newest = np.concatenate([self._newest, np.zeros_like(ints)])
             self._stale = np.zeros(len(self.ints), dtype=np.bool_)
+
+    @property
+    def positions(self) -> list[tuple[int, int]]:
+        """What it holds of the log of each synopsis that it is over."""
+        return [(self.left, self.right)]
 
     @property
     def nbytes(self) -> int:
@@ -137,6 +152,7 @@ class Sliding:
                 log.heads,
                 base,
                 oldest,
+                right - base,
                 ops,
                 self.ints,
                 self.floats,
@@ -158,6 +174,10 @@ class Looked:
 
     def reserve(self, slots: int) -> None:
         """Nothing is kept between answers."""
+
+    @property
+    def positions(self) -> list[tuple[int, int]]:
+        return [(self.left, self.right)]
 
     @property
     def nbytes(self) -> int:
@@ -185,13 +205,19 @@ class BasicIntervalSynopsis:
         self.words: dict[int, Words] = {}
         self.groups = GroupTable([ARROW_TYPES[key.type] for key in self.spec.keys])
         self.log = PaneLog(self.layout)
-        self.windows: dict[int, Sliding | Looked] = {}
+        self.windows: dict[WindowKey, Sliding | Looked] = {}
         self._store: PaneStore | None = None
         self.filters: Filters | None = None
         self.refusal: str | None = None
         self._moved: int | None = None
-        counting = {each.keys[-1]: each for each in spec.counting()}
-        self.values = {argument: ValueCounts(counting[argument]) for argument in spec.values}
+        counting = {each.keys[-1]: each for each in spec.counting() if not each.is_hashed}
+        hashing = {each.keys[-1]: each for each in spec.counting() if each.is_hashed}
+        self.values: dict[Scalar | Sketched, ValueCounts] = {
+            argument: ValueCounts(counting[argument]) for argument in spec.values
+        }
+        for sketch in spec.sketches:
+            own = hashing if sketch.kind is SketchKind.DISTINCT else counting
+            self.values[sketch] = ValueCounts(own[sketch.argument], sketch.kind)
         self.frequent = {
             call: FrequentItems(counting[call.argument], int(call.parameter or 1), self.groups)
             for call in spec.frequent
@@ -201,13 +227,30 @@ class BasicIntervalSynopsis:
         self._open: list[PaneRows] = []
         self._sealed = PaneRows.none(self.layout)
 
-    def window(self, range_: int) -> Sliding | Looked:
+    def window(self, key: WindowKey) -> Sliding | Looked:
         """The window of that length, made on first use."""
-        if range_ not in self.windows:
-            store = self._store
-            self.windows[range_] = Sliding(self, range_) if store is None else Looked(self, range_, store)
-            self.windows[range_].reserve(len(self.log.heads))
-        return self.windows[range_]
+        if key not in self.windows:
+            store = None if key.alone else self._store
+            window = Sliding(self, key.range) if store is None else Looked(self, key.range, store)
+            window.reserve(len(self.log.heads))
+            self.windows[key] = window
+        return self.windows[key]
+
+    @property
+    def bases(self) -> list[BasicIntervalSynopsis]:
+        """The synopses that have its rows: itself."""
+        return [self]
+
+    def moved(self, before: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]]) -> Int64Array:
+        """The groups in panes that entered or left between two states of a window."""
+        marks = np.zeros(self.groups.size, dtype=np.bool_)
+        for start, stop in zip(before[0], now[0], strict=True):
+            marks[self.log.slots_between(start, stop)] = True
+        return np.flatnonzero(marks)
+
+    def forget_windows(self, asked: set[WindowKey]) -> None:
+        """Other windows are not asked for any more."""
+        self.windows = {key: window for key, window in self.windows.items() if key in asked}
 
     def answer_from(self, store: PaneStore | None) -> None:
         """Look windows up in `store`, which is empty and has the synopsis's measures; None: let them slide.
@@ -219,7 +262,7 @@ class BasicIntervalSynopsis:
             store.reserve(self.groups.size)
             store.update(self._logged(), self._moved)
         # Windows are made anew when they are next asked for, from what the log or the store has then.
-        self.windows = {}
+        self.windows = {key: window for key, window in self.windows.items() if key.alone}
 
     def find_by(self, filters: Filters | None) -> None:
         """Let groups be found by indexes, which are empty; None: look at all groups again."""
@@ -227,7 +270,7 @@ class BasicIntervalSynopsis:
         if self._moved is not None:
             self._feed_filters(self._logged(), self._moved)
         # Those that are still needed are made anew when they are next asked for.
-        self.windows = {}
+        self.windows = {key: window for key, window in self.windows.items() if key.alone}
 
     def _feed_filters(self, rows: PaneRows, through: int) -> None:
         """Let indexes have rows; if they refuse those, go on without them."""
@@ -236,11 +279,18 @@ class BasicIntervalSynopsis:
             self.refusal = self.filters.refusal
             if self.refusal is not None:
                 self.filters = None
+                # What windows are looked up in need not reach as far as those that are looked up now.
+                self.answer_from(None)
 
     def _logged(self) -> PaneRows:
         log = self.log
         size = log.end - log.base
         return PaneRows(log.slots[:size], log.panes[:size], log.ints[:size], log.floats[:size])
+
+    def between(self, left: int, right: int) -> Totals:
+        """The measures of all groups over the window between two edges."""
+        number_at = self.spec.panes.number_at
+        return self.lookup(number_at(left), number_at(right))
 
     def lookup(self, left: int, right: int) -> Totals:
         """The measures of the panes in (left, right] for all groups, merged row by row from the log."""
@@ -359,7 +409,7 @@ class BasicIntervalSynopsis:
         self._feed_filters(head, pane)
         for counts in self.values.values():
             counts.move_to(pane, self.groups.size)
-        self._moved = pane
+        self._moved = pane if self._moved is None else max(pane, self._moved)
 
     def trim(self, position: int) -> None:
         """Forget what lies before `position` of the log, and groups that are in no pane and no answer."""

@@ -29,9 +29,10 @@ from sash.plan.panes import first_boundary
 from sash.plan.periodic import PeriodicQuery
 from sash.state.groups import GroupTable, canonical, plain
 from sash.state.keytable import distinct, grown
-from sash.synopses.basic_interval import BasicIntervalSynopsis, Looked, Sliding
+from sash.synopses.basic_interval import BasicIntervalSynopsis, WindowKey
 from sash.synopses.cells import roomier
 from sash.synopses.collective.filters import Filters
+from sash.synopses.combined import AnyWindow, Synopsis
 from sash.synopses.families import Family, families_of
 from sash.synopses.pane_store import Totals
 from sash.synopses.selection import Selection
@@ -47,16 +48,43 @@ FLUSH_ROWS = 1 << 20
 MOST_EMPTY_ANSWERS = 1_000_000
 
 
+class _Span:
+    """The rows of a synopsis's log that the window held at the last boundary."""
+
+    def __init__(self, synopsis: BasicIntervalSynopsis) -> None:
+        self.synopsis = synopsis
+        self.left = self.right = synopsis.log.base
+
+    @property
+    def is_empty(self) -> bool:
+        return self.left == self.right
+
+    def entering(self) -> int | None:
+        """When the next pane that is known enters."""
+        log = self.synopsis.log
+        pane = log.pane_at(self.right) if self.right < log.end else self.synopsis.next_sealed()
+        return None if pane is None else self.synopsis.spec.panes.right_edge(pane)
+
+    def oldest(self) -> int:
+        """When the oldest pane that it holds has ended."""
+        return self.synopsis.spec.panes.right_edge(self.synopsis.log.pane_at(self.left))
+
+
 class Refresher:
     def __init__(
         self,
-        synopsis: BasicIntervalSynopsis,
+        synopsis: Synopsis,
         window: Window,
         queries: Sequence[PeriodicQuery],
         stream: StreamDefinition,
         since: int | None = None,
+        *,
+        is_elastic: bool = False,
     ) -> None:
-        """`since`: the queries came when everything up to then had been answered."""
+        """`since`: the queries came when everything up to then had been answered.
+
+        `is_elastic`: boundaries may be passed over, so the window moves on when others of its length do not.
+        """
         self._synopsis = synopsis
         self._since = since
         self.window = window
@@ -66,9 +94,11 @@ class Refresher:
         # Without GROUP BY keys an aggregate has one row even over an empty window.
         self._is_global = not synopsis.spec.keys
         calls = [call for query in queries for call in query.select.aggregates]
-        self._values = ValueStates(synopsis, window.range, calls)
+        self.is_elastic = is_elastic
+        self.key = WindowKey(window.range, window.slide if is_elastic else 0)
+        self._values = ValueStates(synopsis, self.key, calls)
         self._last: int | None = None
-        self._left = self._right = synopsis.log.base
+        self._spans = [_Span(base) for base in synopsis.bases]
         self._before = self._values.empty(0)
         self._has_answered = False
         self._empty_since: int | None = None
@@ -125,14 +155,26 @@ class Refresher:
             self._arrange()
             self._synopsis.dependents.remove(other)
 
+    @property
+    def last(self) -> int | None:
+        """The boundary that was last answered."""
+        return self._last
+
+    @property
+    def queries(self) -> tuple[PeriodicQuery, ...]:
+        return (*self._whole, *self._changing)
+
     def has_answered_at(self, boundary: int) -> bool:
         """Whether a run that has come to `boundary` has answered there."""
         return self._since is None or boundary > self._since
 
+    def left_in(self, synopsis: BasicIntervalSynopsis) -> int:
+        """The oldest position of a synopsis's log that is still needed."""
+        return next(span.left for span in self._spans if span.synopsis is synopsis)
+
     @property
-    def left(self) -> int:
-        """The oldest position of the log that is still needed."""
-        return self._left
+    def _is_empty(self) -> bool:
+        return all(span.is_empty for span in self._spans)
 
     @property
     def width(self) -> int:
@@ -169,20 +211,19 @@ class Refresher:
             return first_boundary(max(self._since + 1, first), slide)
         if self._last is None and self._is_global:
             return first_boundary(first, slide)
-        if self._last is not None and self._whole and (self._is_global or self._left < self._right):
+        if self._last is not None and self._whole and (self._is_global or not self._is_empty):
             return self._last + slide
         entering = self._entering()
         instants = [] if entering is None else [entering]
-        if self._left < self._right:
-            oldest = self._synopsis.log.pane_at(self._left)
-            instants.append(self._synopsis.spec.panes.right_edge(oldest) + self.window.range)
+        instants += [span.oldest() + self.window.range for span in self._spans if not span.is_empty]
         return first_boundary(min(instants), slide) if instants else None
 
     def step(self, boundary: int, through: int) -> None:
         """Answer at `boundary`, to which the synopsis has moved on its way to `through`."""
         self._values.advance(boundary)
         filters, selection = self._synopsis.filters, self.selection
-        if filters is not None and selection is not None and filters.cover(selection, self.width):
+        newest = self._synopsis.spec.panes.number_at(boundary)
+        if filters is not None and selection is not None and filters.cover(selection, self.width, newest):
             self._find(boundary, filters, selection)
         else:
             self._look(boundary)
@@ -192,12 +233,12 @@ class Refresher:
 
     def _look(self, boundary: int) -> None:
         """Look at the totals of all groups that have changed, or for Rstream of all."""
-        totals = self._synopsis.window(self.window.range)
+        totals = self._synopsis.window(self.key)
         totals.advance(boundary)
         if self._changing:
-            slots = self._relevant(self._touched(totals.left, totals.right), totals)
+            slots = self._relevant(self._touched(totals.positions), totals)
             self._push(self._changes, boundary, slots, totals.ints[slots], totals.floats[slots])
-        self._left, self._right = totals.left, totals.right
+        self._move(totals.positions)
         if self._whole:
             slots = self._present(totals)
             self._whole_rows = len(slots)
@@ -205,13 +246,14 @@ class Refresher:
 
     def _find(self, boundary: int, filters: Filters, selection: Selection) -> None:
         """Find the groups that pass by indexes, and look at those and at the ones that passed before."""
-        log, panes = self._synopsis.log, self._synopsis.spec.panes
+        panes = self._synopsis.spec.panes
         oldest, newest = panes.number_at(boundary - self.window.range), panes.number_at(boundary)
         slots = filters.candidates(selection, oldest, newest)
         if self._changing:
             passed = np.flatnonzero(self._holding()) if self._passed is None else self._passed
             slots = distinct(np.concatenate([slots, passed]))
-        totals, changed = self._synopsis.chained(slots, oldest, self._left, self._right)
+        (span,) = self._spans
+        totals, changed = span.synopsis.chained(slots, oldest, span.left, span.right)
         passes = selection.passes(self._synopsis.layout, totals.ints, totals.floats)
         if self._changing:
             held = self._holding()
@@ -219,7 +261,8 @@ class Refresher:
             self._push(self._changes, boundary, slots[rows], totals.ints[rows], totals.floats[rows])
             held[slots] = passes
             self._passed = slots[passes]
-        self._left, self._right = log.position_after(oldest), log.position_after(newest)
+        log = span.synopsis.log
+        self._move([(log.position_after(oldest), log.position_after(newest))])
         if self._whole:
             self._whole_rows = int(np.count_nonzero(passes))
             self._push(self._wholes, boundary, slots[passes], totals.ints[passes], totals.floats[passes])
@@ -234,7 +277,7 @@ class Refresher:
     ) -> None:
         stack.push(boundary, slots, self._values.beside(ints, slots), floats)
 
-    def _present(self, totals: Sliding | Looked) -> Int64Array:
+    def _present(self, totals: AnyWindow) -> Int64Array:
         """The groups that may be in an answer."""
         if self._is_global:
             return np.zeros(1, dtype=np.int64)
@@ -242,7 +285,7 @@ class Refresher:
             return np.flatnonzero(totals.ints[:, 0])
         return np.flatnonzero(self.selection.passes(self._synopsis.layout, totals.ints, totals.floats))
 
-    def _relevant(self, slots: Int64Array, totals: Sliding | Looked) -> Int64Array:
+    def _relevant(self, slots: Int64Array, totals: AnyWindow) -> Int64Array:
         """Those of some groups that have changed which may be in an answer, or were."""
         if self.selection is None:
             return slots
@@ -263,7 +306,7 @@ class Refresher:
 
     def _guard_against_jumps(self, boundary: int, through: int) -> None:
         """Refuse to write a row a slide over a gap that no real stream has."""
-        if not self._is_global or self._left < self._right:
+        if not self._is_global or not self._is_empty:
             self._empty_since = None
             return
         if self._empty_since is None:
@@ -282,26 +325,26 @@ class Refresher:
 
     def _entering(self) -> int | None:
         """When the next pane that is known enters."""
-        log, panes = self._synopsis.log, self._synopsis.spec.panes
-        pane = log.pane_at(self._right) if self._right < log.end else self._synopsis.next_sealed()
-        return None if pane is None else panes.right_edge(pane)
+        instants = (span.entering() for span in self._spans)
+        return min((instant for instant in instants if instant is not None), default=None)
 
-    def _touched(self, left: int, right: int) -> Int64Array:
-        log = self._synopsis.log
+    def _move(self, positions: Sequence[tuple[int, int]]) -> None:
+        for span, (left, right) in zip(self._spans, positions, strict=True):
+            span.left, span.right = left, right
+
+    def _touched(self, positions: Sequence[tuple[int, int]]) -> Int64Array:
+        before = [(span.left, span.right) for span in self._spans]
         if self._is_global:
-            changed = self._last is None or left > self._left or right > self._right
-            return np.zeros(int(changed), dtype=np.int64)
-        marks = np.zeros(self._synopsis.groups.size, dtype=np.bool_)
-        marks[log.slots_between(self._left, left)] = True
-        marks[log.slots_between(self._right, right)] = True
-        return np.flatnonzero(marks)
+            return np.zeros(int(self._last is None or before != list(positions)), dtype=np.int64)
+        return self._synopsis.moved(before, positions)
 
     def catch_up(self, boundary: int) -> None:
         """After a restart: `boundary`, to which the synopsis has moved, has been answered already."""
-        totals = self._synopsis.window(self.window.range)
+        totals = self._synopsis.window(self.key)
         totals.advance(boundary)
         self._values.advance(boundary)
-        self._left, self._right, self._last = totals.left, totals.right, boundary
+        self._move(totals.positions)
+        self._last = boundary
         slots = self._present(totals)
         self._before = self._values.empty(len(totals.ints))
         self._before[0][slots] = self._values.beside(totals.ints[slots], slots)
@@ -470,7 +513,7 @@ class Refresher:
 
 
 def looked_up(
-    synopsis: BasicIntervalSynopsis,
+    synopsis: Synopsis,
     select: BoundSelect,
     stream: StreamDefinition,
     totals: Totals,
@@ -484,7 +527,7 @@ def looked_up(
     slots = np.flatnonzero(totals.ints[:, 0]) if synopsis.spec.keys else np.zeros(1, np.int64)
     if not len(slots):
         return answer_schema(select, stream).empty_table().select([name for name, _ in select.schema])
-    values = ValueStates(synopsis, edges[1] - edges[0], select.aggregates)
+    values = ValueStates(synopsis, WindowKey(edges[1] - edges[0]), select.aggregates)
     values.advance(edges[1])
     ints = values.beside(totals.ints[slots], slots)
     values.settle([ints])

@@ -15,7 +15,7 @@ from sash.operators.evaluate import evaluate_mask
 from sash.state import kernels
 from sash.state.groups import plain
 from sash.state.keytable import distinct
-from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.combined import Synopsis
 from sash.synopses.finalize import Values, finalize
 from sash.synopses.thresholds import Column
 from sash.synopses.value_states import ValueStates
@@ -62,7 +62,7 @@ class States:
 
     def __init__(
         self,
-        synopsis: BasicIntervalSynopsis,
+        synopsis: Synopsis,
         stack: Stack,
         calls: ValueStates,
         before: tuple[Int64Array, npt.NDArray[np.float64]] | None,

@@ -19,9 +19,11 @@ from sash.operators.aggregates.calls import check_range, fraction_of, spread_of
 from sash.operators.aggregates.events import Events
 from sash.operators.aggregates.json_text import json_values, pairs_text
 from sash.operators.aggregates.sums import DoubleSums, IntegerSums
+from sash.plan.sketches import HASHES
 from sash.state.kernels import LOW_BITS
 from sash.state.ordering import canonical, ordinal_to_double
 from sash.synopses.b_int_qnt import LARGEST_DENOMINATOR, Tallies
+from sash.synopses.indexed_values import IndexedWindow
 from sash.synopses.value_counts import ValueCounts
 
 _F = AggregateFunction
@@ -29,6 +31,14 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Answer = tuple[Ints | pa.Array, Bools]
 """64 bits a slot as in `finalize.Values`, or texts; and where it is not NULL."""
+
+
+def answer_from_index(call: AggregateCall, window: IndexedWindow, slots: Ints, counts: ValueCounts) -> Answer:
+    """The value of `call` for the one slot of a window, if it is asked for."""
+    if call.is_distinct and call.function is _F.COUNT:
+        return np.full(len(slots), window.distinct()), np.ones(len(slots), dtype=np.bool_)
+    few = window.for_call(call, slots)
+    return answer(call, window.tallies(slots) if few is None else few, counts)
 
 
 def answer(call: AggregateCall, tallies: Tallies, counts: ValueCounts) -> Answer:
@@ -42,7 +52,7 @@ def answer(call: AggregateCall, tallies: Tallies, counts: ValueCounts) -> Answer
         case _F.COUNT:
             return present, np.ones(len(present), dtype=np.bool_)
         case _F.APPROX_COUNT_DISTINCT:
-            return tallies.distinct, np.ones(len(present), dtype=np.bool_)
+            return _distinct(tallies), np.ones(len(present), dtype=np.bool_)
         case _F.SUM | _F.AVG if is_double:
             sums = _double_sums(tallies)
             if call.function is _F.AVG:
@@ -69,6 +79,15 @@ def answer(call: AggregateCall, tallies: Tallies, counts: ValueCounts) -> Answer
             return pairs_text(texts, top.counts, top.offsets), valid
         case _:
             raise InternalError(f"{call.function.value} is not made of values")
+
+
+def _distinct(tallies: Tallies) -> Ints:
+    """How many values there are, from their hashes: the least ones lie as close as there are many."""
+    found = tallies.distinct
+    many = np.flatnonzero(found > HASHES)
+    beyond = tallies.values[tallies.offsets[many] + HASHES]
+    found[many] = np.round(HASHES * (2.0**63 / beyond)).astype(np.int64)
+    return found
 
 
 def _quantile(

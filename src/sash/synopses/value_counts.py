@@ -5,7 +5,8 @@ panes. Here they are kept under the groups of the synopsis whose queries ask for
 and for each window length the values of the window, in order, with their counts. When a window moves, what
 enters and what leaves is sorted and merged into that; nothing is counted again.
 
-Values are integers in the order of the values they stand for (see state/ordering); NULLs are left out.
+Values are integers in the order of the values they stand for (see state/ordering); NULLs are left out. For
+approximate aggregates a complete pane keeps only some of them (`thinning.py`).
 
 Needs: nothing of the aggregate; values that can be ordered. Time: moving a window costs a sort of the rows
 that enter and leave and one pass over the different values of the window, a few nanoseconds each; answering
@@ -19,10 +20,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sash.lang.indexing import IndexSpec
+from sash.lang.types import Type
 from sash.operators.aggregates.values import column_array
 from sash.operators.evaluate import ARROW_TYPES
 from sash.operators.preaggregate import Partial
 from sash.plan.periodic import SynopsisSpec
+from sash.plan.sketches import SketchKind
 from sash.state import kernels
 from sash.state.groups import GroupTable
 from sash.state.jit import kernel
@@ -30,6 +34,8 @@ from sash.state.layout import Layout
 from sash.state.ordering import Words, ordinal_to_double, to_ordinal
 from sash.state.panelog import PaneLog
 from sash.synopses.b_int_qnt import Tallies, ValueRows
+from sash.synopses.indexed_values import IndexedWindow
+from sash.synopses.thinning import thinned
 
 Ints = npt.NDArray[np.int64]
 
@@ -124,6 +130,10 @@ class ValueWindow:
         places = np.repeat(begins - offsets[:-1], lengths) + np.arange(offsets[-1])
         return Tallies(slots, offsets, self.values[places], self.counts[places])
 
+    def recode(self, codes: Ints) -> None:
+        """Words have other codes, in the same order."""
+        self.values = codes[self.values]
+
     def renumber(self, place: Ints) -> None:
         """Slot s is now place[s], in the same order."""
         if self.left < self._all.log.base:
@@ -138,27 +148,39 @@ class ValueWindow:
 class ValueCounts:
     """The values of one argument. Slots are those of the synopsis that they belong to."""
 
-    def __init__(self, spec: SynopsisSpec) -> None:
+    def __init__(self, spec: SynopsisSpec, kind: SketchKind | None = None) -> None:
+        """`kind`: what a pane keeps; None: everything."""
         self.spec = spec
         self.argument = spec.keys[-1]
+        self._kind = kind
         self.log = PaneLog(_LAYOUT)
-        self.windows: dict[int, ValueWindow] = {}
+        self.windows: dict[tuple[int, int], ValueWindow | IndexedWindow] = {}
+        self._index: IndexSpec | None = None
         self._words = Words()
         self._open: list[ValueRows] = []
         self._sealed = _none()
 
-    def window(self, range_: int) -> ValueWindow:
-        """The window of that length, made on first use."""
-        if range_ not in self.windows:
-            self.windows[range_] = ValueWindow(self, range_)
-        return self.windows[range_]
+    def window(self, key: tuple[int, int]) -> ValueWindow | IndexedWindow:
+        """The window of a length and of who moves it on, made on first use."""
+        if key not in self.windows:
+            index = self._index
+            made = ValueWindow(self, key[0]) if index is None else IndexedWindow(self, key[0], index)
+            self.windows[key] = made
+        return self.windows[key]
+
+    def answer_from(self, index: IndexSpec | None) -> None:
+        """Keep the values of windows in an index, if there are no groups; None: as one sorted run."""
+        if index != self._index:
+            self._index = index
+            # Windows are made anew when they are next asked for, from what the log has.
+            self.windows = {}
 
     # ---------------------------------------------------------------- panes
 
     def absorb(self, partial: Partial, groups: GroupTable) -> None:
         """Take in what a chunk counts; `groups` are those of the synopsis."""
         *keys, given = partial.keys
-        values, words = to_ordinal(given, self.argument.type)
+        values, words = to_ordinal(given, Type.BIGINT if self.spec.is_hashed else self.argument.type)
         if words is not None:
             values = self._learn(words)[values] if len(words) else values
         rows = partial.groups[np.asarray(given.is_valid())[partial.groups]]
@@ -182,7 +204,7 @@ class ValueCounts:
         logged = self.log.ints[: self.log.end - self.log.base]
         logged[:, 1] = codes[logged[:, 1]]
         for window in self.windows.values():
-            window.values = codes[window.values]
+            window.recode(codes)
 
     def seal(self, pane: int) -> None:
         """Nothing more comes for panes up to `pane`."""
@@ -191,7 +213,10 @@ class ValueCounts:
         rows = _concatenated(self._open)
         closed = rows.panes <= pane
         if closed.any():
-            self._sealed = _concatenated([self._sealed, ValueRows.of(*_where(rows, closed))])
+            merged = ValueRows.of(*_where(rows, closed))
+            if self._kind is not None:
+                merged = thinned(self._kind, merged)
+            self._sealed = _concatenated([self._sealed, merged])
             rows = ValueRows(*_where(rows, ~closed))
         self._open = [rows] if len(rows.panes) else []
 
@@ -210,7 +235,7 @@ class ValueCounts:
         position = self.log.end if pane is None else self.log.position_after(pane - 1)
         self.log.trim(position)
         # A window that nobody moves on would begin anew.
-        self.windows = {r: window for r, window in self.windows.items() if window.left >= self.log.base}
+        self.windows = {key: window for key, window in self.windows.items() if window.left >= self.log.base}
         if len(self._words.values) >= _LEAST_TO_COMPACT:
             self._forget_words()
 

@@ -16,13 +16,14 @@ import pyarrow as pa
 
 from sash.lang.bound import AggregateCall, Scalar
 from sash.lang.types import Type
-from sash.plan.measures import Kept, algebra_of, frequent_of, values_of
+from sash.plan.measures import Kept, algebra_of, frequent_of
+from sash.plan.sketches import Sketched, sketched
 from sash.state.groups import Dictionary
 from sash.state.layout import Layout
 from sash.synopses.finalize import Values
 from sash.synopses.frequent_items import FrequentItems
-from sash.synopses.value_calls import answer
-from sash.synopses.value_counts import ValueCounts
+from sash.synopses.value_calls import answer, answer_from_index
+from sash.synopses.value_counts import ValueCounts, ValueWindow
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -31,25 +32,33 @@ Floats = npt.NDArray[np.float64]
 _LEAST_TO_COMPACT = 1024
 
 
+def _source(call: AggregateCall) -> Scalar | Sketched:
+    """What a call is answered from."""
+    assert call.argument is not None
+    return sketched(call) or call.argument
+
+
 class _Valued(Protocol):
     """A synopsis with values."""
 
     layout: Layout
-    values: dict[Scalar, ValueCounts]
+    values: dict[Scalar | Sketched, ValueCounts]
     frequent: dict[AggregateCall, FrequentItems]
 
 
 class ValueStates:
     """The calls of the queries of one window that are not made of measures; others are none of them."""
 
-    def __init__(self, synopsis: _Valued, range_: int, calls: Iterable[AggregateCall]) -> None:
+    def __init__(self, synopsis: _Valued, window: tuple[int, int], calls: Iterable[AggregateCall]) -> None:
+        """`window`: its length, and who moves it on."""
         self._synopsis = synopsis
-        self._range = range_
+        self._window = window
         self._first = len(synopsis.layout.operations)
         needing = dict.fromkeys(call for call in calls if algebra_of(call).kept is not Kept.MEASURES)
         self._columns = {call: self._first + 2 * number for number, call in enumerate(needing)}
-        self._counts = {argument: synopsis.values[argument] for argument in values_of(needing)}
         self._frequent = {call: synopsis.frequent[call] for call in frequent_of(needing)}
+        self._source = {call: _source(call) for call in needing if call not in self._frequent}
+        self._counts = {source: synopsis.values[source] for source in self._source.values()}
         self._texts = Dictionary(pa.string())
         self._new: list[pa.Array] = []
         self._size = 0
@@ -73,7 +82,7 @@ class ValueStates:
 
     def advance(self, boundary: int) -> None:
         for counts in self._counts.values():
-            counts.window(self._range).advance(boundary)
+            counts.window(self._window).advance(boundary)
         for items in self._frequent.values():
             items.advance(boundary)
 
@@ -82,16 +91,23 @@ class ValueStates:
         if not self._columns:
             return ints
         columns = [ints]
+        windows = {source: counts.window(self._window) for source, counts in self._counts.items()}
         tallies = {
-            argument: counts.window(self._range).tallies(slots) for argument, counts in self._counts.items()
+            source: window.tallies(slots)
+            for source, window in windows.items()
+            if isinstance(window, ValueWindow)
         }
         for call in self._columns:
-            assert call.argument is not None
             if call in self._frequent:
                 bits = self._frequent[call].answer(slots).texts()
                 valid = np.asarray(bits.is_valid())
             else:
-                bits, valid = answer(call, tallies[call.argument], self._counts[call.argument])
+                source = self._source[call]
+                counts, window = self._counts[source], windows[source]
+                if isinstance(window, ValueWindow):
+                    bits, valid = answer(call, tallies[source], counts)
+                else:
+                    bits, valid = answer_from_index(call, window, slots, counts)
             if isinstance(bits, pa.Array):
                 bits = self._number(bits)
             columns += [bits[:, None], valid.astype(np.int64)[:, None]]

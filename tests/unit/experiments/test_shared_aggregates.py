@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.unit.experiments.kit import number
 
@@ -14,9 +16,6 @@ from sash.experiments import (
     shared_aggregates,
 )
 from sash.experiments.mixed_inputs import DRIVERS
-
-# Their kernels take seconds to compile: keep them in one process.
-pytestmark = pytest.mark.xdist_group("shared_aggregates")
 
 MIXED = shared_aggregates.Sizes(50, (0.0, 0.5, 1.0), 1, 0.001, 300)
 TINY = {
@@ -38,6 +37,8 @@ def test_every_claim_has_a_measurement_and_the_picture_is_drawn(run, tmp_path):
     module, result = run
     assert result.table
     assert all(claim.measured for claim in result.claims)
+    written = json.loads(result.write(tmp_path).read_text())
+    assert [claim["holds"] for claim in written["claims"]] == [claim.holds for claim in result.claims]
     module.draw(result, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").exists()
 

@@ -1,146 +1,189 @@
-"""Approximate aggregates: within their bounds of the exact ones, and exact while there is little."""
+"""Approximate aggregates: within their bounds, exact for few values, however the input comes."""
 
 from __future__ import annotations
 
-import math
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.errors import NotCovered
-from sash.lang.bound import AggregateCall, AggregateFunction, Scalar
+import sash
+from sash.lang import bind_program
 from sash.lang.types import Type
-from sash.synopses.sketches.kinds import DistinctCount, Frequent, Quantile, sketch_of
-from sash.synopses.sketches.store import SketchStore, sketch_rows
+from sash.lang.values import AggregateCall, AggregateFunction, Scalar
+from sash.plan.sketches import HASHES, POINTS, SketchKind, bound_of
+from sash.state.fingerprints import hashes
+from sash.synopses.b_int_qnt import ValueRows
+from sash.synopses.thinning import thinned
+from sash.testing.runs import run
 
-TEXTS = np.array(["", "a", "b", "é", "zz", "long enough not to be a short string"])
+RANGE, SLIDE, SECONDS = 10, 5, 25
+WINDOW = f"[RANGE {RANGE} SEC SLIDE {SLIDE} SEC]"
+STREAM = "CREATE STREAM p (ts BIGINT, g BIGINT, x DOUBLE, s STRING) TIMESTAMP BY ts FROM 'parquet:p.parquet';"
+APPROXIMATE = f"""CREATE QUERY q INTO 'jsonl:{{out}}/q.jsonl' AS Rstream(
+  SELECT g, APPROX_COUNT_DISTINCT(s) AS d, APPROX_QUANTILE(x, 0.3) AS low, APPROX_QUANTILE(x, 1) AS most,
+    APPROX_TOP(s, 3) AS top FROM p {WINDOW} GROUP BY g);
+CREATE QUERY v INTO 'jsonl:{{out}}/v.jsonl' AS
+  SELECT APPROX_COUNT_DISTINCT(s) AS d, APPROX_QUANTILE(s, 0.5) AS m FROM p {WINDOW};"""
+# Shares the groups, and has finer panes.
+BESIDE = """CREATE QUERY other INTO 'noop:' AS
+  SELECT g, APPROX_COUNT_DISTINCT(s) AS d, MEDIAN(x) AS m, COUNT(*) AS n
+  FROM p [RANGE 3 SEC SLIDE 1 SEC] GROUP BY g;"""
 
 
-def random_values(rng, type_, count):
-    nulls = rng.random(count) < 0.2
-    match type_:
-        case Type.BIGINT:
-            return pa.array(rng.integers(-20, 20, count), mask=nulls)
-        case Type.DOUBLE:
-            return pa.array(np.round(rng.normal(size=count), 1) + 0.0, mask=nulls)
-        case _:
-            return pa.array(TEXTS[rng.integers(0, len(TEXTS), count)].tolist(), pa.string(), mask=nulls)
+def rows_of(values: list[tuple[int, int, int, int]]) -> ValueRows:
+    slots, panes, items, counts = (np.array(column, dtype=np.int64) for column in zip(*values, strict=True))
+    return ValueRows.of(slots, panes, items, counts)
 
 
-@settings(max_examples=20)
-@given(st.integers(0, 2**32), st.sampled_from([Type.BIGINT, Type.DOUBLE, Type.STRING]))
-def test_small_windows_are_exact_whatever_comes_between(seed, type_):
+@settings(max_examples=30)
+@given(st.integers(0, 2**32), st.sampled_from((1, POINTS, POINTS + 1, 3 * POINTS)))
+def test_points_stand_for_all_ranks_and_the_most_frequent_keep_their_counts(seed, distinct):
     rng = np.random.default_rng(seed)
-    span = int(rng.integers(1, 20))
-    kinds = (DistinctCount(), Quantile(type_), Frequent(type_))
-    stores = [SketchStore(kind, span) for kind in kinds]
-    data: list[tuple[int, int, object]] = []
-    pane = int(rng.integers(-30, 30))
-    for _ in range(5):
-        begin = pane + int(rng.choice([0, 1, 3, 500]))
-        end = begin + int(rng.integers(1, 8))
-        count = int(rng.integers(0, 20))
-        panes, slots = np.sort(rng.integers(begin, end, count)), rng.integers(0, 3, count)
-        values = random_values(rng, type_, count)
-        for i, kind in enumerate(kinds):
-            stores[i].update(sketch_rows(kind, slots, panes, values), end - 1)
-            if rng.random() < 0.3:
-                fresh = SketchStore(kind, span)
-                fresh.restore(stores[i].snapshot())
-                stores[i] = fresh
-        data.extend(zip(panes.tolist(), slots.tolist(), values.to_pylist(), strict=True))
-        pane = end
-        for _ in range(3):
-            near, far = sorted(rng.integers(0, span + 1, 2).tolist())
-            left, right = end - 1 - far, end - 1 - near
-            live: dict[int, list[object]] = {}
-            for p, slot, value in data:
-                if left < p <= right and value is not None:
-                    live.setdefault(slot, []).append(value)
-            check_exact(kinds, stores, left, right, live)
+    values = rng.choice(10**6, distinct, replace=False)
+    counts = np.minimum(rng.zipf(1.5, distinct), 5000)
+    own = [(0, 7, int(v), int(c)) for v, c in zip(values, counts, strict=True)]
+    rows = rows_of([*own, (0, 8, 5, 2), (1, 7, 5, 3)])
+    for kind in (SketchKind.RANKS, SketchKind.COUNTS):
+        kept = thinned(kind, rows)
+        mine = (kept.slots == 0) & (kept.panes == 7)
+        assert [*zip(kept.slots[~mine], kept.panes[~mine], kept.counts[~mine], strict=True)] == [
+            (1, 7, 3),
+            (0, 8, 2),
+        ]
+        assert mine.sum() <= POINTS
+        if distinct <= POINTS:
+            assert kept is rows
+        elif kind is SketchKind.COUNTS:
+            most = sorted(own, key=lambda row: (-row[3], row[2]))[:POINTS]
+            assert {*zip(kept.values[mine], kept.counts[mine], strict=True)} == {row[2:] for row in most}
+        else:
+            order = np.argsort(values)
+            true = np.cumsum(counts[order])
+            here = np.zeros(distinct, dtype=np.int64)
+            here[np.searchsorted(values[order], kept.values[mine])] = kept.counts[mine]
+            assert here.sum() == counts.sum()
+            assert abs(np.cumsum(here) - true).max() <= counts.sum() / POINTS
 
 
-def check_exact(kinds, stores, left, right, live):
-    distinct, quantile, frequent = kinds
-    found = [store.lookup(left, right) for store in stores]
-    assert all(set(sketches) == set(live) for sketches in found)
-    for slot, values in live.items():
-        count, low, high = distinct.estimate(found[0][slot])
-        assert low <= count <= high + 1
-        assert count == len(set(values))
-        ordered = sorted(values)
-        for fraction in (0.01, 0.5, 0.9, 1.0):
-            expected = ordered[math.ceil(fraction * len(ordered)) - 1]
-            assert quantile.estimate(found[1][slot], fraction) == (expected,) * 3
-        counts = sorted((-values.count(v), v) for v in set(values))
-        expected_top = [(v, -c, -c, -c) for c, v in counts[:2]]
-        assert frequent.estimate(found[2][slot], 2) == expected_top
+def test_the_least_hashes_of_each_pane_are_kept():
+    rng = np.random.default_rng(3)
+    rows = rows_of([(int(i % 3), int(i % 2), int(h), 1) for i, h in enumerate(rng.choice(2**62, 30_000))])
+    kept = thinned(SketchKind.DISTINCT, rows)
+    for slot in range(3):
+        for pane in range(2):
+            own = np.sort(rows.values[(rows.slots == slot) & (rows.panes == pane)])
+            mine = (kept.slots == slot) & (kept.panes == pane)
+            assert kept.values[mine].tolist() == own[: HASHES + 1].tolist()
 
 
-def test_large_windows_are_within_their_bounds():
+def test_hashes_are_spread_evenly_and_equal_for_equal_values():
+    for column in (
+        pa.array(range(20_000)),
+        pa.array([f"host-{i}" for i in range(20_000)]),
+        pa.array([-0.0, 0.0]),
+    ):
+        found = hashes(column)
+        assert (found >= 0).all()
+        if len(column) == 2:
+            assert found[0] == found[1]
+        else:
+            assert len(np.unique(found)) == len(column)
+            places = np.histogram(found, 10, (0, 2.0**63))[0]
+            assert abs(places - 2000).max() < 6 * np.sqrt(2000)
+
+
+@pytest.fixture(scope="module")
+def packets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Group 0 has more values than panes keep, group 1 few, NULL among them."""
     rng = np.random.default_rng(11)
-    panes, count = 40, 40_000
-    values = np.round(rng.lognormal(8, 2, count))
-    slots, at = np.zeros(count, np.int64), np.sort(rng.integers(0, panes, count))
-    rows = {}
-    for kind in (DistinctCount(), Quantile(Type.DOUBLE), Frequent(Type.DOUBLE)):
-        store = SketchStore(kind, panes)
-        store.update(sketch_rows(kind, slots, at, pa.array(values)), panes - 1)
-        rows[type(kind)] = (kind, store.lookup(4, 36)[0])
-    window = values[(at > 4) & (at <= 36)]
-    distinct, sketch = rows[DistinctCount]
-    assert isinstance(distinct, DistinctCount)
-    estimate, low, high = distinct.estimate(sketch)
-    exact = len(np.unique(window))
-    assert low <= exact <= high
-    assert abs(estimate / exact - 1) < distinct.bound.size
-    quantile, sketch = rows[Quantile]
-    assert isinstance(quantile, Quantile)
-    for fraction in (0.05, 0.5, 0.99):
-        found = quantile.estimate(sketch, fraction)
-        assert found is not None
-        middle, least, most = found
-        assert isinstance(middle, float)
-        assert isinstance(least, float)
-        assert isinstance(most, float)
-        assert abs(np.mean(window <= middle) - fraction) < 2 * quantile.bound.size
-        assert least <= np.quantile(window, fraction, method="inverted_cdf") <= most
-    frequent, sketch = rows[Frequent]
-    assert isinstance(frequent, Frequent)
-    for value, estimate, low, high in frequent.estimate(sketch, 5):
-        exact = int((window == value).sum())
-        assert low <= exact <= high
-        assert abs(estimate - exact) <= frequent.bound.size * len(window)
+    count = 60_000
+    group = (rng.random(count) < 0.1).astype(np.int64)
+    words = np.where(group == 0, rng.zipf(1.2, count) % 20_000, rng.integers(0, 40, count))
+    numbers = np.where(group == 0, np.round(rng.normal(size=count), 4), rng.integers(0, 9, count))
+    table = pa.table(
+        {
+            "ts": np.sort(rng.integers(1, SECONDS, count)),
+            "g": group,
+            "x": pa.array(numbers, mask=rng.random(count) < 0.05),
+            "s": pa.array([f"w{i}" for i in words], mask=rng.random(count) < 0.05),
+        }
+    )
+    folder = tmp_path_factory.mktemp("packets")
+    pq.write_table(table, folder / "p.parquet", row_group_size=7_000)
+    return folder
 
 
-def test_an_aggregate_names_its_sketch_and_its_error():
-    argument = Scalar('"c"', Type.DOUBLE, ("c",), "c", "c")
-    kinds = {
-        AggregateFunction.APPROX_COUNT_DISTINCT: "±3.28% of the value, 0.95 confidence",
-        AggregateFunction.APPROX_QUANTILE: "±1.33% of the ranks, 0.99 confidence",
-        AggregateFunction.APPROX_TOP: "±0.34% of the number of values, 1 confidence",
-    }
-    for function, bound in kinds.items():
-        assert str(sketch_of(AggregateCall(function, argument, Type.DOUBLE)).bound) == bound
+def answers(folder: Path, name: str, beside: str = "", **options: Any) -> dict[str, Any]:
+    program = bind_program(STREAM + APPROXIMATE.format(out=name) + beside)
+    outcome = run(program, folder, **options)
+    return {query: [json.loads(line) for line in outcome.output(query)] for query in "qv"}
 
 
-def test_a_window_that_is_not_held_is_refused():
-    store = SketchStore(DistinctCount(), 4)
-    values = pa.array(np.arange(10))
-    store.update(sketch_rows(store.sketch, np.zeros(10, np.int64), np.arange(10), values), 9)
-    assert store.lookup(5, 9).keys() == {0}
-    with pytest.raises(NotCovered):
-        store.lookup(4, 9)
+def test_answers_are_near_and_do_not_depend_on_batches_restarts_or_other_queries(packets: Path) -> None:
+    found = answers(packets, "whole")
+    assert answers(packets, "cut", batch_rows=3_000) == found
+    assert answers(packets, "stopped", batch_rows=8_000, interruptions=(3, 1)) == found
+    assert answers(packets, "beside", beside=BESIDE) == found
+    table = pq.read_table(packets / "p.parquet").to_pandas()
+    assert len(found["q"]) == 2 * (SECONDS // SLIDE - 1)
+    for row in found["q"]:
+        own = table[(table.ts > row["ts"] - RANGE) & (table.ts <= row["ts"]) & (table.g == row["g"])]
+        words, numbers = Counter(own.s.dropna()), np.sort(own.x.dropna())
+        most = sorted(words.items(), key=lambda item: (-item[1], item[0]))[:3]
+        rank = np.searchsorted(numbers, row["low"], side="right") / len(numbers)
+        if row["g"] == 1:
+            assert (row["d"], json.loads(row["top"])) == (len(words), [list(item) for item in most])
+            assert row["low"] == numbers[-(-3 * len(numbers) // 10) - 1]
+        assert abs(row["d"] / len(words) - 1) < 0.05
+        assert abs(rank - 0.3) <= 1 / POINTS + 1 / len(numbers) or row["g"] == 1
+        assert abs(row["most"] - numbers[-1]) <= numbers[-1] - numbers[-1 - len(numbers) // POINTS]
+        for word, count in json.loads(row["top"]):
+            assert 0 <= words[word] - count <= len(own) / POINTS
+    assert max(row["d"] for row in found["q"]) > HASHES
+    assert table[table.g == 0].groupby("ts").x.nunique().min() > POINTS
+    # What a view takes back is what it gave.
+    standing: dict[str, int] = defaultdict(int)
+    for change in found["v"]:
+        key = json.dumps([change["d"], change["m"]])
+        standing[key] += 1 if change["op"] == "+" else -1
+        assert standing[key] in (0, 1)
 
 
-def test_groups_are_renumbered_and_old_sketches_let_go():
-    store = SketchStore(DistinctCount(), 4)
-    for pane in range(50):
-        slots, panes = np.arange(3), np.full(3, pane)
-        store.update(sketch_rows(store.sketch, slots, panes, pa.array([pane, 1, 2])), pane)
-        assert len(store._intervals) <= 2 * 4 + 2
-    store.renumber(np.array([2, 0]))
-    assert {slot: store.sketch.estimate(s)[0] for slot, s in store.lookup(45, 49).items()} == {0: 1, 1: 4}  # type: ignore[attr-defined]
+def test_the_bounds_are_in_the_metadata_of_the_answer_and_in_explain(packets: Path) -> None:
+    select = f"""SELECT g, APPROX_COUNT_DISTINCT(s) AS d, APPROX_TOP(x, 2) AS t, COUNT(*) + 1 AS n
+      FROM p {WINDOW} GROUP BY g"""
+    nested = f"SELECT MAX(d) AS worst FROM ({select}) AS sub"
+    wanted = {b"sash.error": "APPROX_COUNT_DISTINCT(s) ±3.1% of the number, 95% confidence".encode()}
+    with sash.connect(base_dir=packets, runtime="inline") as session:
+        session.sql(STREAM)
+        query = session.query(select, name="q")
+        (answer, *_) = list(query)
+        for schema in (query.schema, answer.rows.schema, query.latest().schema, session.ask(select).schema):
+            assert schema.field("d").metadata == wanted
+            assert (
+                b"APPROX_TOP(x, 2) \xc2\xb10.19% of the number of values, always"
+                in schema.field("t").metadata[b"sash.error"]
+            )
+            assert schema.field("g").metadata is None
+            assert schema.field("n").metadata is None
+        assert session.ask(nested).schema.field("worst").metadata == wanted
+        shown = session.explain("q")
+    hashed = "s0d0 keeps per pane and g: hashes of the values of s, the 4,097 least; it answers "
+    counted = "s0v0 keeps per pane and g: the 512 most frequent values of x, counted; it answers "
+    assert f"{hashed}APPROX_COUNT_DISTINCT(s) ±3.1% of the number, 95% confidence" in shown
+    assert f"{counted}APPROX_TOP(x, 2) ±0.19% of the number of values, always" in shown
+
+
+def test_exact_aggregates_have_no_bound():
+    argument = Scalar('"x"', Type.BIGINT, ("x",), "x", "x")
+    for function in AggregateFunction:
+        bound = bound_of(AggregateCall(function, argument, Type.BIGINT, parameter=1))
+        assert (bound is not None) == function.value.startswith("APPROX_")

@@ -65,7 +65,7 @@ def workloads(draw: st.DrawFn) -> list[str]:
 
 def filters_of(group: QueryGroup) -> Filters:
     """Indexes for all windows that select groups by conditions that have indexes."""
-    refreshers = [r for r in group._refreshers if r.selection is not None and r.selection.is_indexed]
+    refreshers = [r for r in group.refreshers if r.selection is not None and r.selection.is_indexed]
     selections = [r.selection for r in refreshers]
     return Filters(group.synopsis.layout, max((r.width for r in refreshers), default=1), selections)
 

@@ -45,6 +45,7 @@ class Filters:
         self._layout = layout
         self._reach = reach
         self.refusal: str | None = None
+        self._newest: int | None = None
         self._probes: set[RangeCondition] = set()
         self._sums: set[AggregateCall] = set()
         for selection in selections:
@@ -59,6 +60,7 @@ class Filters:
 
     def feed(self, rows: PaneRows, through: int) -> None:
         """Take rows in order of pane, none before the last ones; a `refusal` is the end of it."""
+        self._newest = through if self._newest is None else max(self._newest, through)
         try:
             self._check(rows)
             for call, index in self._indexes.items():
@@ -101,10 +103,11 @@ class Filters:
             return rows.ints[:, 0]
         return rows.ints[:, 0] - rows.ints[:, self._layout.column(MeasureKind.NULLS, call.argument)[0]]
 
-    def cover(self, selection: Selection, width: int) -> bool:
-        """Whether they find the groups of a selection in windows of so many panes."""
+    def cover(self, selection: Selection, width: int, newest: int) -> bool:
+        """Whether they find the groups of a selection in a window of so many panes up to `newest`."""
         return (
-            width <= self._reach
+            self._newest == newest
+            and width <= self._reach
             and self._probes.issuperset(selection.probes)
             and self._sums.issuperset(selection.sums)
         )

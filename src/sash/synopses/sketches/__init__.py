@@ -1,1 +1,0 @@
-"""Approximate aggregates by Apache DataSketches: a sketch per pane and group, merged and estimated."""
