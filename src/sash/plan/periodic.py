@@ -355,18 +355,27 @@ def _have(panes: Panes, window: Window) -> bool:
 
 def _share_panes(queries: list[QueryDefinition]) -> list[tuple[Panes, list[QueryDefinition]]]:
     """Queries gathered greedily, coarse slides first, as long as their common panes are few enough."""
-    shares: list[tuple[Panes, list[QueryDefinition]]] = []
-    for query in sorted(queries, key=lambda query: -select_of(query).window.slide):
-        for position, (_, members) in enumerate(shares):
-            common = Panes.covering(select_of(member).window for member in (*members, query))
+    ordered = sorted(queries, key=lambda query: -select_of(query).window.slide)
+    shares: list[tuple[Panes, list[Window]]] = []
+    for window in dict.fromkeys(select_of(query).window for query in ordered):
+        for position, (_, windows) in enumerate(shares):
+            common = Panes.covering((*windows, window))
             if common is not None:
-                shares[position] = (common, [*members, query])
+                shares[position] = (common, [*windows, window])
                 break
         else:
-            own = Panes.covering((select_of(query).window,))
+            own = Panes.covering((window,))
             assert own is not None, "one window has at most two edges a slide"
-            shares.append((own, [query]))
-    return shares
+            shares.append((own, [window]))
+    members: dict[Window, list[QueryDefinition]] = {}
+    found = []
+    for panes, windows in shares:
+        sharers: list[QueryDefinition] = []
+        members.update(dict.fromkeys(windows, sharers))
+        found.append((panes, sharers))
+    for query in ordered:
+        members[select_of(query).window].append(query)
+    return found
 
 
 def _synopsis(name: str, panes: Panes, queries: list[QueryDefinition]) -> SynopsisSpec:
