@@ -36,6 +36,8 @@ from sash.synopses.spanned import Spanned
 
 Ints = npt.NDArray[np.int64]
 LARGEST_DENOMINATOR = 10**9
+# Rows are sorted by counting if there are at most so many cells of pane and slot.
+_CELLS_A_ROW, _FEW_CELLS = 8, 1 << 16
 # A list of so many values is kept in order by insertion, a longer one is sorted.
 _FEW = 64
 
@@ -54,9 +56,11 @@ class ValueRows:
         """Values in any order, equal ones as often as they come or with their counts."""
         if counts is None:
             counts = np.ones(len(values), dtype=np.int64)
-        order = np.lexsort((values, slots, panes))
+        order = _order(slots, panes, values)
         slots, panes, values, counts = slots[order], panes[order], values[order], counts[order]
         starts = _starts(panes, slots, values)
+        if len(starts) == len(values):
+            return ValueRows(slots, panes, values, counts)
         sums = np.add.reduceat(counts, starts) if len(starts) else counts
         return ValueRows(slots[starts], panes[starts], values[starts], sums)
 
@@ -76,6 +80,42 @@ def _starts(*columns: Ints) -> Ints:
     for column in columns:
         differs[1:] |= column[1:] != column[:-1]
     return np.flatnonzero(differs)
+
+
+def _order(slots: Ints, panes: Ints, values: Ints) -> Ints:
+    """The order by pane, slot and value; rows of a pane and slot whose values ascend cost no comparisons."""
+    if len(slots) == 0:
+        return np.zeros(0, dtype=np.int64)
+    first, width = int(panes.min()), int(slots.max()) + 1
+    cells = (int(panes.max()) - first + 1) * width
+    if cells > _CELLS_A_ROW * len(slots) + _FEW_CELLS:
+        return np.lexsort((values, slots, panes))
+    cell = (panes - first) * width + slots
+    order = _counting_sort(cell, cells)
+    cell, values = cell[order], values[order]
+    turns = np.flatnonzero((cell[1:] == cell[:-1]) & (values[1:] < values[:-1]))
+    if len(turns):
+        # Cells with several runs, of different batches: those are sorted by value, in their places.
+        is_mixed = np.zeros(cells, dtype=np.bool_)
+        is_mixed[cell[turns]] = True
+        mixed = np.flatnonzero(is_mixed[cell])
+        order[mixed] = order[mixed][np.lexsort((values[mixed], cell[mixed]))]
+    return order
+
+
+@kernel
+def _counting_sort(cells: Ints, size: int) -> Ints:
+    """A stable order by numbers below `size`."""
+    place = np.zeros(size + 1, dtype=np.int64)
+    for row in range(len(cells)):
+        place[cells[row] + 1] += 1
+    for cell in range(size):
+        place[cell + 1] += place[cell]
+    order = np.empty(len(cells), dtype=np.int64)
+    for row in range(len(cells)):
+        order[place[cells[row]]] = row
+        place[cells[row]] += 1
+    return order
 
 
 @kernel

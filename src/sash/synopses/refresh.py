@@ -7,7 +7,8 @@ expressions are evaluated over whole columns, and equal rows that leave and ente
 
 Invariant: after a flush `_before` holds, per slot, the totals at the last boundary. The answer at an
 instant is a function of those totals alone, so nothing else of a query needs to be remembered. Aggregates
-that need the values of a group (`ValueStates`) are answered in the step, and are totals like the others.
+that need the values of a group (`ValueStates`) are totals like the others. They are answered in the flush, for
+those states only that a query shows: where HAVING does not need them itself, it is asked first.
 """
 
 from __future__ import annotations
@@ -85,11 +86,39 @@ class Refresher:
         # Whoever has queries of one kind only does not keep what the others need.
         is_same = self._last == other._last and bool(self._changing) >= bool(other._changing)
         is_same = is_same and self._values.have(other._values)
+        # States that only the other's HAVING lets through have no values here.
+        is_same = is_same and not (other._values.is_filled and self._fills_some())
         if is_same and self._last is not None and bool(self._whole) >= bool(other._whole):
             self._whole += other._whole
             self._changing += other._changing
             other._whole, other._changing = [], []
             self._synopsis.dependents.remove(other)
+
+    def _fills_some(self) -> bool:
+        """Whether values are needed only where some HAVING lets states through."""
+        asking = [s for query in (*self._whole, *self._changing) if self._asks(s := query.select)]
+        return all(select.having is not None and not self._reads_values(select) for select in asking)
+
+    def _asks(self, select: BoundSelect) -> bool:
+        return any(self._values.fills(call) for call in select.aggregates)
+
+    def _reads_values(self, select: BoundSelect) -> bool:
+        """Whether HAVING needs aggregates that are filled in."""
+        read = () if select.having is None else select.having.inputs
+        return any(f"a{i}" in read for i, call in enumerate(select.aggregates) if self._values.fills(call))
+
+    def _filled(self, states: _States) -> _States:
+        """The states with the values that their queries show."""
+        if self._values.is_filled:
+            needed = np.zeros(len(states.slots), dtype=np.bool_)
+            for query in (*self._whole, *self._changing):
+                if self._asks(query.select):
+                    is_free = self._reads_values(query.select)
+                    needed |= states.exists() if is_free else states.present(query.select)
+            needed[: states.carried] = False
+            rows, some = np.flatnonzero(needed), self._fills_some()
+            self._values.fill(states.ints, states.slots, states.instants, rows, some=some)
+        return states
 
     def has_answered_at(self, boundary: int) -> bool:
         """Whether a run that has come to `boundary` has answered there."""
@@ -131,13 +160,13 @@ class Refresher:
         self._values.advance(boundary)
         if self._changing:
             slots = self._touched(totals.left, totals.right)
-            ints = self._values.beside(totals.ints[slots], slots)
+            ints = self._values.listed(totals.ints[slots], slots)
             self._changes.push(boundary, slots, ints, totals.floats[slots])
         self._left, self._right = totals.left, totals.right
         self._last = boundary
         if self._whole:
             slots = np.zeros(1, np.int64) if self._is_global else np.flatnonzero(totals.ints[:, 0])
-            ints = self._values.beside(totals.ints[slots], slots)
+            ints = self._values.listed(totals.ints[slots], slots)
             self._wholes.push(boundary, slots, ints, totals.floats[slots])
             self._guard_against_jumps(boundary, through)
 
@@ -183,10 +212,13 @@ class Refresher:
         self._values.advance(boundary)
         self._left, self._right, self._last = totals.left, totals.right, boundary
         slots = np.zeros(1, np.int64) if self._is_global else np.flatnonzero(totals.ints[:, 0])
-        ints, _ = self._values.empty(len(totals.ints))
-        ints[:, : totals.ints.shape[1]] = totals.ints
-        ints[slots] = self._values.beside(totals.ints[slots], slots)
-        self._before = (ints, totals.floats.copy())
+        self._before = self._values.empty(len(totals.ints))
+        stack = _Stack()
+        stack.push(boundary, slots, self._values.listed(totals.ints[slots], slots), totals.floats[slots])
+        if stack.rows:
+            states = self._filled(_States(self._synopsis, stack, self._values, None, self._is_global))
+            self._values.settle([states.ints])
+            states.remember(self._before)
         self._has_answered = True
 
     def renumber(self, slots: Int64Array) -> None:
@@ -205,32 +237,44 @@ class Refresher:
     def flush(self) -> dict[str, pa.Table]:
         """The answers of all boundaries since the last flush, in order of instant."""
         answers: dict[str, pa.Table] = {}
-        self._values.settle([self._before[0], *self._wholes.ints, *self._changes.ints])
+        wholes = changes = None
         if self._wholes.rows:
-            states = _States(self._synopsis, self._wholes, self._values, None, self._is_global)
-            for query in self._whole:
-                answers[query.name] = self._rstream(query.select, states)
-            self._wholes = _Stack()
+            wholes = self._filled(_States(self._synopsis, self._wholes, self._values, None, self._is_global))
         if self._changes.rows:
-            size = self._synopsis.groups.size
-            have = len(self._before[0])
-            if size > have:
-                ints, floats = self._values.empty(max(size, 2 * have) - have)
-                self._before = (
-                    np.concatenate([self._before[0], ints]),
-                    np.concatenate([self._before[1], floats]),
+            self._grow()
+            changes = self._filled(
+                _States(
+                    self._synopsis,
+                    self._changes,
+                    self._values,
+                    self._before,
+                    self._is_global,
+                    self._has_answered,
                 )
-            before, has_answered = self._before, self._has_answered
-            states = _States(
-                self._synopsis, self._changes, self._values, before, self._is_global, has_answered
             )
+        both = (states.ints for states in (wholes, changes) if states is not None)
+        self._values.settle([self._before[0], *both])
+        self._wholes, self._changes = _Stack(), _Stack()
+        if wholes is not None:
+            for query in self._whole:
+                answers[query.name] = self._rstream(query.select, wholes)
+        if changes is not None:
             for query in self._changing:
-                answers[query.name] = self._differences(query.select, states)
-            states.remember(self._before)
+                answers[query.name] = self._differences(query.select, changes)
+            changes.remember(self._before)
             self._has_answered = True
-            self._changes = _Stack()
         self._values.forget(self._before[0])
         return {name: table for name, table in answers.items() if table.num_rows}
+
+    def _grow(self) -> None:
+        """Make room for groups that are new."""
+        size, have = self._synopsis.groups.size, len(self._before[0])
+        if size > have:
+            ints, floats = self._values.empty(max(size, 2 * have) - have)
+            self._before = (
+                np.concatenate([self._before[0], ints]),
+                np.concatenate([self._before[1], floats]),
+            )
 
     def _rstream(self, select: BoundSelect, states: _States) -> pa.Table:
         rows = np.flatnonzero(states.present(select))
@@ -311,11 +355,11 @@ def looked_up(
         return answer_schema(select, stream).empty_table().select([name for name, _ in select.schema])
     values = ValueStates(synopsis, edges[1] - edges[0], select.aggregates)
     values.advance(edges[1])
-    ints = values.beside(totals.ints[slots], slots)
-    values.settle([ints])
     stack = _Stack()
-    stack.push(0, slots, ints, totals.floats[slots])
+    stack.push(edges[1], slots, values.listed(totals.ints[slots], slots), totals.floats[slots])
     states = _States(synopsis, stack, values, None, not synopsis.spec.keys)
+    values.fill(states.ints, slots, states.instants, np.arange(len(slots)), some=False)
+    values.settle([states.ints])
     return refresher._rstream(select, states).drop_columns(["ts"])
 
 
@@ -416,6 +460,7 @@ class _States:
         self._latest = np.full(synopsis.groups.size, -1, dtype=np.int64)
         kernels.link_states(self.slots, self._latest, self.previous)
         self._values: dict[AggregateCall, Values] = {}
+        self._present: dict[int, BoolArray] = {}
 
     def remember(self, before: tuple[Int64Array, npt.NDArray[np.float64]]) -> None:
         """Store the last state of each group in `before`."""
@@ -432,12 +477,21 @@ class _States:
             )
         return self._values[call]
 
+    def exists(self) -> BoolArray:
+        """Which states are of groups that are there."""
+        if self._is_global:
+            return np.ones(len(self.slots), dtype=np.bool_)
+        exists: BoolArray = self.ints[:, 0] > 0
+        return exists
+
     def present(self, select: BoundSelect) -> BoolArray:
         """Which states are in the answer: the group exists and passes HAVING."""
-        if self._is_global:
-            present = np.ones(len(self.slots), dtype=np.bool_)
-        else:
-            present = self.ints[:, 0] > 0
+        if id(select) not in self._present:
+            self._present[id(select)] = self._passing(select)
+        return self._present[id(select)]
+
+    def _passing(self, select: BoundSelect) -> BoolArray:
+        present = self.exists()
         if select.having is not None:
             rows = None if present.all() else np.flatnonzero(present)
             table = self.table(select, rows, [select.having.inputs])

@@ -23,9 +23,10 @@ from sash.plan.sketches import HASHES
 from sash.state.kernels import LOW_BITS
 from sash.state.ordering import canonical, ordinal_to_double
 from sash.synopses.b_int_qnt import LARGEST_DENOMINATOR, Tallies
-from sash.synopses.value_counts import ValueCounts
+from sash.synopses.value_counts import ValueCounts, ValueWindow
 
 _F = AggregateFunction
+QUANTILES = (_F.QUANTILE, _F.APPROX_QUANTILE)
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Answer = tuple[Ints | pa.Array, Bools]
@@ -60,8 +61,6 @@ def answer(call: AggregateCall, tallies: Tallies, counts: ValueCounts) -> Answer
         case _F.VAR | _F.VAR_POP | _F.STDDEV | _F.STDDEV_POP:
             spread, valid = spread_of(call, tallies.variances(is_double=is_double), present)
             return canonical(spread).view(np.int64), valid
-        case _F.QUANTILE | _F.APPROX_QUANTILE:
-            return _quantile(call, tallies, counts, present, valid)
         case _F.TOP | _F.APPROX_TOP:
             top = tallies.top(int(call.parameter or 1))
             # A value is written once, however often it stands in the lists.
@@ -81,19 +80,11 @@ def _distinct(tallies: Tallies) -> Ints:
     return found
 
 
-def _quantile(
-    call: AggregateCall, tallies: Tallies, counts: ValueCounts, present: Ints, valid: Bools
-) -> Answer:
-    """The ⌈p·n⌉-th least value."""
-    # A rank is found without a product that overflows.
+def quantile(call: AggregateCall, window: ValueWindow, slots: Ints, counts: ValueCounts) -> Answer:
+    """The ⌈p·n⌉-th least value of each of some slots, which ascend."""
     fraction = fraction_of(call).limit_denominator(LARGEST_DENOMINATOR)
-    part, whole = fraction.numerator, fraction.denominator
-    ranks = (present // whole) * part + ((present % whole) * part + whole - 1) // whole
-    upto = np.cumsum(tallies.counts)
-    before = np.concatenate([np.zeros(1, dtype=np.int64), upto])[tallies.offsets[:-1]]
-    places = np.searchsorted(upto, before + np.maximum(ranks, 1), side="left")
-    ordinals = np.zeros(len(present), dtype=np.int64)
-    ordinals[valid] = tallies.values[places[valid]]
+    ordinals, totals = window.quantiles(slots, fraction.numerator, fraction.denominator)
+    valid: Bools = totals > 0
     match counts.argument.type:
         case Type.STRING:
             return counts.decode(ordinals[valid]).take(_places(valid)), valid

@@ -2,19 +2,22 @@
 
 The values of an argument are one more grouping, by (keys …, argument), which the pre-aggregation counts in
 panes. Here they are kept under the groups of the synopsis whose queries ask for them: a log of sealed panes,
-and for each window length the values of the window, in order, with their counts. When a window moves, what
-enters and what leaves is sorted and merged into that; nothing is counted again.
+and for each window the values in it, in order, with their counts. When a window moves, what enters and leaves
+is added to that in one pass, and only what is new is merged into it; nothing is counted again. A window can
+follow just the groups that somebody wants to see.
 
 Values are integers in the order of the values they stand for (see state/ordering); NULLs are left out. For
 approximate aggregates a complete pane keeps only some of them (`thinning.py`).
 
-Needs: nothing of the aggregate; values that can be ordered. Time: moving a window costs a sort of the rows
-that enter and leave and one pass over the different values of the window, a few nanoseconds each; answering
-costs time in the values of the groups that are asked for. Space: 40 bytes per different value of a pane and
+Needs: nothing of the aggregate; values that can be ordered. Time: moving a window costs one pass over the
+rows that enter and leave and the different values of their groups, a nanosecond or two each; answering costs
+time in the values of the groups that are asked for. Space: 40 bytes per different value of a pane and
 group, 24 per different value of a window and group.
 """
 
 from __future__ import annotations
+
+import weakref
 
 import numpy as np
 import numpy.typing as npt
@@ -36,9 +39,12 @@ from sash.synopses.b_int_qnt import Tallies, ValueRows
 from sash.synopses.thinning import thinned
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 # A row of the log has a count and a value.
 _LAYOUT = Layout((), (), (), (kernels.ADD, kernels.MAX), 0)
+# So many slots are followed on when they do not matter.
+_FEW_SLOTS = 64
 # Words that nothing refers to any more are dropped once they are the greater part of so many.
 _LEAST_TO_COMPACT = 1024
 
@@ -82,17 +88,123 @@ def _merge(
     return size
 
 
+@kernel
+def _apply(
+    log_slots: Ints,
+    log_panes: Ints,
+    log_ints: Ints,
+    start: int,
+    stop: int,
+    sign: int,
+    followed: Bools,
+    slots: Ints,
+    values: Ints,
+    counts: Ints,
+    missing: Ints,
+) -> int:
+    """Add rows of a log, in order within each pane, to values that are held; gives how many are not.
+
+    `missing` has those rows then. Only slots that are `followed` count; if it is empty, all do.
+    """
+    size, at = 0, 0
+    for row in range(start, stop):
+        slot, value = log_slots[row], log_ints[row, 1]
+        if len(followed) and not followed[slot]:
+            continue
+        if row == start or log_panes[row] != log_panes[row - 1]:
+            at = 0
+        if at < len(slots) and slots[at] < slot:
+            low, high = at, len(slots)
+            while low < high:
+                middle = (low + high) >> 1
+                if slots[middle] < slot:
+                    low = middle + 1
+                else:
+                    high = middle
+            at = low
+        while at < len(slots) and slots[at] == slot and values[at] < value:
+            at += 1
+        if at < len(slots) and slots[at] == slot and values[at] == value:
+            counts[at] += sign * log_ints[row, 0]
+        else:
+            missing[size] = row
+            size += 1
+    return size
+
+
+@kernel
+def _rows_of(slots: Ints, heads: Ints, previous: Ints, base: int, left: int, right: int, rows: Ints) -> int:
+    """The rows of some slots at positions left … right of a log; gives how many."""
+    size = 0
+    for slot in slots:
+        position = heads[slot]
+        while position >= left:
+            if position < right:
+                rows[size] = position - base
+                size += 1
+            position = previous[position - base]
+    return size
+
+
+@kernel
+def _totals(begins: Ints, ends: Ints, counts: Ints) -> Ints:
+    totals = np.zeros(len(begins), dtype=np.int64)
+    for i in range(len(begins)):
+        for entry in range(begins[i], ends[i]):
+            totals[i] += counts[entry]
+    return totals
+
+
+@kernel
+def _at_ranks(begins: Ints, values: Ints, counts: Ints, ranks: Ints) -> Ints:
+    """The value at a rank, from 1, of each slot; 0 for rank 0."""
+    found = np.zeros(len(begins), dtype=np.int64)
+    for i in range(len(begins)):
+        if ranks[i] > 0:
+            entry, left = begins[i], ranks[i]
+            while counts[entry] < left:
+                left -= counts[entry]
+                entry += 1
+            found[i] = values[entry]
+    return found
+
+
 class ValueWindow:
-    """The values of a window of one length, by slot and value. It holds the log's rows left … right."""
+    """The values of a window of one length, by slot and value. It holds the log's rows left … right.
+
+    It may follow some slots only. Entries whose count is 0 are let go with the next that come.
+    """
 
     def __init__(self, counts: ValueCounts, range_: int) -> None:
         self._all = counts
         self.range = range_
+        self._followed: Bools | None = None
         self._clear(counts.log.base)
+        counts.windows.add(self)
 
     def _clear(self, position: int) -> None:
         self.left = self.right = position
         self.slots, self.values, self.counts = (np.zeros(0, dtype=np.int64) for _ in range(3))
+
+    def follow(self, slots: Ints) -> None:
+        """From now on only some slots matter: these, and others that mattered lately."""
+        log = self._all.log
+        known = np.zeros(0, dtype=np.bool_) if self._followed is None else self._followed
+        followed = np.zeros(max(len(log.heads), len(known)), dtype=np.bool_)
+        followed[: len(known)] = known
+        new = slots[~followed[slots]]
+        if np.count_nonzero(followed) > 2 * len(slots) + _FEW_SLOTS:
+            followed[:] = False
+            followed[slots] = True
+            self._let_go(followed[self.slots])
+        followed[slots] = True
+        if self._followed is None or self.left < log.base:
+            self._clear(log.base)
+        elif len(new) and self.left < self.right:
+            rows = np.empty(self.right - self.left, dtype=np.int64)
+            size = _rows_of(new, log.heads, log.previous, log.base, self.left, self.right, rows)
+            self._add(rows[:size], 1)
+        self._followed = followed
 
     def advance(self, boundary: int) -> None:
         """Make the window that of `boundary`, which is on an edge and not before the last one."""
@@ -101,38 +213,73 @@ class ValueWindow:
         right = log.position_after(panes.number_at(boundary))
         if left >= self.right or self.left < log.base:
             self._clear(left)
-        going, coming = (
-            slice(self.left - log.base, left - log.base),
-            slice(self.right - log.base, right - log.base),
-        )
+        self._pass(self.right - log.base, right - log.base, 1)
+        self._pass(self.left - log.base, left - log.base, -1)
         self.left, self.right = left, right
-        slots = np.concatenate([log.slots[going], log.slots[coming]])
-        if len(slots):
-            values = np.concatenate([log.ints[going, 1], log.ints[coming, 1]])
-            counts = np.concatenate([-log.ints[going, 0], log.ints[coming, 0]])
-            self._add(ValueRows.of(slots, np.zeros(len(slots), dtype=np.int64), values, counts))
 
-    def _add(self, rows: ValueRows) -> None:
-        size = len(self.slots) + len(rows.slots)
+    def _pass(self, start: int, stop: int, sign: int) -> None:
+        """Rows of the log come, or they go."""
+        if start == stop:
+            return
+        log = self._all.log
+        followed = np.zeros(0, dtype=np.bool_) if self._followed is None else self._followed
+        missing = np.empty(stop - start, dtype=np.int64)
+        held = self.slots, self.values, self.counts
+        size = _apply(log.slots, log.panes, log.ints, start, stop, sign, followed, *held, missing)
+        if size:
+            self._add(missing[:size], sign)
+
+    def _add(self, rows: Ints, sign: int) -> None:
+        log = self._all.log
+        nowhen = np.zeros(len(rows), dtype=np.int64)
+        more = ValueRows.of(log.slots[rows], nowhen, log.ints[rows, 1], sign * log.ints[rows, 0])
+        size = len(self.slots) + len(more.slots)
         out = tuple(np.empty(size, dtype=np.int64) for _ in range(3))
         held = self.slots, self.values, self.counts
-        size = _merge(*held, rows.slots, rows.values, rows.counts, *out)
+        size = _merge(*held, more.slots, more.values, more.counts, *out)
         self.slots, self.values, self.counts = (column[:size] for column in out)
+
+    def _let_go(self, kept: Bools) -> None:
+        self.slots, self.values, self.counts = self.slots[kept], self.values[kept], self.counts[kept]
+
+    def _bounds(self, slots: Ints) -> tuple[Ints, Ints]:
+        return np.searchsorted(self.slots, slots, side="left"), np.searchsorted(self.slots, slots, "right")
 
     def tallies(self, slots: Ints) -> Tallies:
         """The values of some slots, which ascend."""
-        begins, ends = (np.searchsorted(self.slots, slots, side=side) for side in ("left", "right"))
+        begins, ends = self._bounds(slots)
         lengths = ends - begins
         offsets = np.zeros(len(slots) + 1, dtype=np.int64)
         np.cumsum(lengths, out=offsets[1:])
         places = np.repeat(begins - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Tallies(slots, offsets, self.values[places], self.counts[places])
+        counts = self.counts[places]
+        if not counts.all():
+            kept = counts > 0
+            offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(kept)])[offsets]
+            places, counts = places[kept], counts[kept]
+        return Tallies(slots, offsets, self.values[places], counts)
+
+    def quantiles(self, slots: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
+        """Of some slots, which ascend, the value at rank ⌈n·part/whole⌉, and n."""
+        begins, ends = self._bounds(slots)
+        totals = _totals(begins, ends, self.counts)
+        # A rank is found without a product that overflows.
+        ranks = (totals // whole) * part + ((totals % whole) * part + whole - 1) // whole
+        return _at_ranks(begins, self.values, self.counts, ranks), totals
 
     def renumber(self, place: Ints) -> None:
-        """Slot s is now place[s], in the same order."""
-        if self.left < self._all.log.base:
-            self._clear(self._all.log.base)
+        """Slot s is now place[s], in the same order; those that are gone have −1."""
+        self._let_go((self.counts != 0) & (place[self.slots] >= 0))
         self.slots = place[self.slots]
+        if self._followed is not None:
+            known = np.flatnonzero(self._followed[: len(place)])
+            self._followed = np.zeros(len(self._all.log.heads), dtype=np.bool_)
+            self._followed[place[known[place[known] >= 0]]] = True
+
+    def recode(self, codes: Ints) -> None:
+        """Words have other codes, in the same order."""
+        self._let_go(self.counts != 0)
+        self.values = codes[self.values]
 
     @property
     def nbytes(self) -> int:
@@ -148,16 +295,11 @@ class ValueCounts:
         self.argument = spec.keys[-1]
         self._kind = kind
         self.log = PaneLog(_LAYOUT)
-        self.windows: dict[int, ValueWindow] = {}
+        # Those of who answers; they go with them.
+        self.windows: weakref.WeakSet[ValueWindow] = weakref.WeakSet()
         self._words = Words()
         self._open: list[ValueRows] = []
         self._sealed = _none()
-
-    def window(self, range_: int) -> ValueWindow:
-        """The window of that length, made on first use."""
-        if range_ not in self.windows:
-            self.windows[range_] = ValueWindow(self, range_)
-        return self.windows[range_]
 
     # ---------------------------------------------------------------- panes
 
@@ -167,11 +309,16 @@ class ValueCounts:
         values, words = to_ordinal(given, Type.BIGINT if self.spec.is_hashed else self.argument.type)
         if words is not None:
             values = self._learn(words)[values] if len(words) else values
-        rows = partial.groups[np.asarray(given.is_valid())[partial.groups]]
-        present = np.asarray(given.is_valid())[partial.groups]
-        slots = groups.encode(keys)[rows] if keys else np.zeros(len(rows), dtype=np.int64)
-        counts = partial.ints[present, 0]
-        self._open.append(ValueRows(slots, partial.panes[present], values[rows], counts))
+        assert partial.values is not None
+        slots = groups.encode(keys) if keys else np.zeros(1, dtype=np.int64)
+        owners, places, panes, counts = partial.groups, partial.values, partial.panes, partial.ints[:, 0]
+        if not keys:
+            owners = np.zeros(len(places), dtype=np.int64)
+        if given.null_count:
+            present = np.asarray(given.is_valid())[places]
+            owners, places = owners[present], places[present]
+            panes, counts = panes[present], counts[present]
+        self._open.append(ValueRows(slots[owners], panes, values[places], counts))
 
     def _learn(self, words: pa.Array) -> Ints:
         """The codes of words, which become known."""
@@ -187,8 +334,8 @@ class ValueCounts:
         self._sealed = _with_values(self._sealed, codes[self._sealed.values])
         logged = self.log.ints[: self.log.end - self.log.base]
         logged[:, 1] = codes[logged[:, 1]]
-        for window in self.windows.values():
-            window.values = codes[window.values]
+        for window in self.windows:
+            window.recode(codes)
 
     def seal(self, pane: int) -> None:
         """Nothing more comes for panes up to `pane`."""
@@ -218,8 +365,6 @@ class ValueCounts:
         """Forget panes before `pane`; None: all that are in the log."""
         position = self.log.end if pane is None else self.log.position_after(pane - 1)
         self.log.trim(position)
-        # A window that nobody moves on would begin anew.
-        self.windows = {r: window for r, window in self.windows.items() if window.left >= self.log.base}
         if len(self._words.values) >= _LEAST_TO_COMPACT:
             self._forget_words()
 
@@ -239,7 +384,7 @@ class ValueCounts:
         sealed = self._sealed
         self._sealed = ValueRows(place[sealed.slots], sealed.panes, sealed.values, sealed.counts)
         self.log.renumber(place, slots)
-        for window in self.windows.values():
+        for window in self.windows:
             window.renumber(place)
 
     # ---------------------------------------------------------------- values
@@ -262,7 +407,7 @@ class ValueCounts:
     @property
     def nbytes(self) -> int:
         waiting = sum(4 * rows.panes.nbytes for rows in (self._sealed, *self._open))
-        windows = sum(window.nbytes for window in self.windows.values())
+        windows = sum(window.nbytes for window in self.windows)
         return self.log.nbytes + waiting + windows + int(self._words.values.nbytes)
 
 

@@ -1,12 +1,14 @@
 """Answers of aggregates that need values, as totals beside the measures: two integer columns a call.
 
-The columns of a call follow those of the layout: 64 bits of its value, and whether it is there. Texts are
-numbers in a list that `settle` makes one of different texts, and from which `forget` drops those that no
-state has any more.
+The columns of a call follow those of the layout: 64 bits of its value, and whether it is there. FREQUENT is
+answered as its window moves (`listed`), the others when the states of a batch are known (`fill`), and only
+for those that somebody wants to see. Texts are numbers in a list that `settle` makes one of different texts,
+and from which `forget` drops those that no state has any more.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -20,10 +22,11 @@ from sash.plan.measures import Kept, algebra_of, frequent_of
 from sash.plan.sketches import Sketched, sketched
 from sash.state.groups import Dictionary
 from sash.state.layout import Layout
+from sash.synopses.b_int_qnt import Tallies
 from sash.synopses.finalize import Values
 from sash.synopses.frequent_items import FrequentItems
-from sash.synopses.value_calls import answer
-from sash.synopses.value_counts import ValueCounts
+from sash.synopses.value_calls import QUANTILES, answer, quantile
+from sash.synopses.value_counts import ValueCounts, ValueWindow
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -51,13 +54,15 @@ class ValueStates:
 
     def __init__(self, synopsis: _Valued, range_: int, calls: Iterable[AggregateCall]) -> None:
         self._synopsis = synopsis
-        self._range = range_
         self._first = len(synopsis.layout.operations)
         needing = dict.fromkeys(call for call in calls if algebra_of(call).kept is not Kept.MEASURES)
-        self._columns = {call: self._first + 2 * number for number, call in enumerate(needing)}
         self._frequent = {call: synopsis.frequent[call] for call in frequent_of(needing)}
         self._source = {call: _source(call) for call in needing if call not in self._frequent}
-        self._counts = {source: synopsis.values[source] for source in self._source.values()}
+        ordered = (*self._frequent, *self._source)
+        self._columns = {call: self._first + 2 * number for number, call in enumerate(ordered)}
+        self._windows = {
+            source: ValueWindow(synopsis.values[source], range_) for source in self._source.values()
+        }
         self._texts = Dictionary(pa.string())
         self._new: list[pa.Array] = []
         self._size = 0
@@ -75,31 +80,64 @@ class ValueStates:
         beside = np.zeros((rows, 2 * len(self._columns)), dtype=np.int64)
         return np.concatenate([ints, beside], axis=1), floats
 
+    @property
+    def is_filled(self) -> bool:
+        """Whether there are calls that are answered when states are known."""
+        return bool(self._source)
+
+    def fills(self, call: AggregateCall) -> bool:
+        return call in self._source
+
     def advance(self, boundary: int) -> None:
-        for counts in self._counts.values():
-            counts.window(self._range).advance(boundary)
         for items in self._frequent.values():
             items.advance(boundary)
 
-    def beside(self, ints: Ints, slots: Ints) -> Ints:
-        """The measures of some slots, which ascend, with their values beside them."""
+    def listed(self, ints: Ints, slots: Ints) -> Ints:
+        """The measures of some slots, with FREQUENT beside them and room for the other calls."""
         if not self._columns:
             return ints
-        columns = [ints]
-        tallies = {
-            source: counts.window(self._range).tallies(slots) for source, counts in self._counts.items()
-        }
-        for call in self._columns:
-            if call in self._frequent:
-                bits = self._frequent[call].answer(slots).texts()
-                valid = np.asarray(bits.is_valid())
-            else:
-                source = self._source[call]
-                bits, valid = answer(call, tallies[source], self._counts[source])
-            if isinstance(bits, pa.Array):
-                bits = self._number(bits)
-            columns += [bits[:, None], valid.astype(np.int64)[:, None]]
-        return np.concatenate(columns, axis=1)
+        rows = np.zeros((len(ints), self._first + 2 * len(self._columns)), dtype=np.int64)
+        rows[:, : self._first] = ints
+        for call, items in self._frequent.items():
+            texts = items.answer(slots).texts()
+            self._put(rows, np.arange(len(slots)), call, texts, np.asarray(texts.is_valid()))
+        return rows
+
+    def fill(self, ints: Ints, slots: Ints, instants: Ints, rows: Ints, *, some: bool) -> None:
+        """Answer the other calls in some rows of states, which are in order of instant and slot.
+
+        `some`: only few slots are asked for, as a rule.
+        """
+        if not len(rows) or not self._source:
+            return
+        if some:
+            wanted = np.unique(slots[rows])
+            for window in self._windows.values():
+                window.follow(wanted)
+        starts = np.flatnonzero(np.diff(instants[rows], prepend=instants[rows[0]] - 1))
+        for begin, end in itertools.pairwise((*starts.tolist(), len(rows))):
+            part = rows[begin:end]
+            self._answer(ints, part, slots[part], int(instants[part[0]]))
+
+    def _answer(self, ints: Ints, rows: Ints, slots: Ints, boundary: int) -> None:
+        tallies: dict[Scalar | Sketched, Tallies] = {}
+        for window in self._windows.values():
+            window.advance(boundary)
+        for call, source in self._source.items():
+            window, counts = self._windows[source], self._synopsis.values[source]
+            if call.function in QUANTILES and not call.is_distinct:
+                self._put(ints, rows, call, *quantile(call, window, slots, counts))
+                continue
+            if source not in tallies:
+                tallies[source] = window.tallies(slots)
+            self._put(ints, rows, call, *answer(call, tallies[source], counts))
+
+    def _put(
+        self, ints: Ints, rows: Ints, call: AggregateCall, bits: Ints | pa.Array, valid: npt.NDArray[np.bool_]
+    ) -> None:
+        column = self._columns[call]
+        ints[rows, column] = self._number(bits) if isinstance(bits, pa.Array) else bits
+        ints[rows, column + 1] = valid
 
     def _number(self, texts: pa.Array) -> Ints:
         first = self._size
