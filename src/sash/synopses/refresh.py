@@ -7,8 +7,8 @@ expressions are evaluated over whole columns, and equal rows that leave and ente
 
 Invariant: after a flush `_before` holds, per slot, the totals at the last boundary. The answer at an
 instant is a function of those totals alone, so nothing else of a query needs to be remembered. Aggregates
-that need the values of a group (`ValueStates`) are totals like the others. They are answered in the flush, for
-those states only that a query shows: where HAVING does not need them itself, it is asked first.
+that need the values of a group (`ValueStates`) are totals like the others. They are answered in the flush,
+for those states only that a query shows: where HAVING does not need them itself, it is asked first.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ Answers are those of the operators (`operators/aggregates`), by the same exact s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,10 +24,11 @@ from sash.plan.sketches import HASHES
 from sash.state.kernels import LOW_BITS
 from sash.state.ordering import canonical, ordinal_to_double
 from sash.synopses.b_int_qnt import LARGEST_DENOMINATOR, Tallies
-from sash.synopses.value_counts import ValueCounts, ValueWindow
+from sash.synopses.value_counts import ValueCounts
+from sash.synopses.value_window import ValueWindow
 
 _F = AggregateFunction
-QUANTILES = (_F.QUANTILE, _F.APPROX_QUANTILE)
+QUANTILES, TOPS = (_F.QUANTILE, _F.APPROX_QUANTILE), (_F.TOP, _F.APPROX_TOP)
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Answer = tuple[Ints | pa.Array, Bools]
@@ -61,12 +63,6 @@ def answer(call: AggregateCall, tallies: Tallies, counts: ValueCounts) -> Answer
         case _F.VAR | _F.VAR_POP | _F.STDDEV | _F.STDDEV_POP:
             spread, valid = spread_of(call, tallies.variances(is_double=is_double), present)
             return canonical(spread).view(np.int64), valid
-        case _F.TOP | _F.APPROX_TOP:
-            top = tallies.top(int(call.parameter or 1))
-            # A value is written once, however often it stands in the lists.
-            unique, which = np.unique(top.values, return_inverse=True)
-            texts = json_values(counts.decode(unique)).take(pa.array(which))
-            return pairs_text(texts, top.counts, top.offsets), valid
         case _:
             raise InternalError(f"{call.function.value} is not made of values")
 
@@ -92,6 +88,19 @@ def quantile(call: AggregateCall, window: ValueWindow, slots: Ints, counts: Valu
             return ordinal_to_double(ordinals).view(np.int64), valid
         case _:
             return ordinals, valid
+
+
+def top_texts(found: Sequence[Tallies], counts: ValueCounts) -> Answer:
+    """The lists of the most frequent values, one after the other, as texts."""
+    values, numbers = (
+        np.concatenate([getattr(each, name) for each in found]) for name in ("values", "counts")
+    )
+    lengths = np.concatenate([each.distinct for each in found])
+    # A value is written once, however often it stands in the lists.
+    unique, which = np.unique(values, return_inverse=True)
+    texts = json_values(counts.decode(unique)).take(pa.array(which))
+    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+    return pairs_text(texts, numbers, offsets), lengths > 0
 
 
 def _places(valid: Bools) -> pa.Array:

@@ -2,17 +2,16 @@
 
 The values of an argument are one more grouping, by (keys …, argument), which the pre-aggregation counts in
 panes. Here they are kept under the groups of the synopsis whose queries ask for them: a log of sealed panes,
-and for each window the values in it, in order, with their counts. When a window moves, what enters and leaves
-is added to that in one pass, and only what is new is merged into it; nothing is counted again. A window can
-follow just the groups that somebody wants to see.
+and for each window the values in it, with their counts (`value_window.py`). When a window moves, what enters
+and leaves is added; nothing is counted again. A window can follow just the groups that somebody wants to see.
 
 Values are integers in the order of the values they stand for (see state/ordering); NULLs are left out. For
 approximate aggregates a complete pane keeps only some of them (`thinning.py`).
 
-Needs: nothing of the aggregate; values that can be ordered. Time: moving a window costs one pass over the
-rows that enter and leave and the different values of their groups, a nanosecond or two each; answering costs
-time in the values of the groups that are asked for. Space: 40 bytes per different value of a pane and
-group, 24 per different value of a window and group.
+Needs: nothing of the aggregate; values that can be ordered. Time: moving a window costs about a nanosecond
+per row that enters or leaves where the values are few, else one pass over the values of the groups concerned;
+answering costs time in the values of the groups that are asked for. Space: 40 bytes per different value of a
+pane and group; per window 8 for each counter, or 24 per different value and group.
 """
 
 from __future__ import annotations
@@ -27,263 +26,24 @@ from sash.lang.types import Type
 from sash.operators.aggregates.values import column_array
 from sash.operators.evaluate import ARROW_TYPES
 from sash.operators.preaggregate import Partial
+from sash.plan.panes import Panes
 from sash.plan.periodic import SynopsisSpec
 from sash.plan.sketches import SketchKind
 from sash.state import kernels
 from sash.state.groups import GroupTable
-from sash.state.jit import kernel
 from sash.state.layout import Layout
 from sash.state.ordering import Words, ordinal_to_double, to_ordinal
 from sash.state.panelog import PaneLog
-from sash.synopses.b_int_qnt import Tallies, ValueRows
+from sash.synopses.b_int_qnt import ValueRows
 from sash.synopses.thinning import thinned
+from sash.synopses.value_window import ValueWindow
 
 Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 # A row of the log has a count and a value.
 _LAYOUT = Layout((), (), (), (kernels.ADD, kernels.MAX), 0)
-# So many slots are followed on when they do not matter.
-_FEW_SLOTS = 64
 # Words that nothing refers to any more are dropped once they are the greater part of so many.
 _LEAST_TO_COMPACT = 1024
-
-
-@kernel
-def _merge(
-    slots: Ints,
-    values: Ints,
-    counts: Ints,
-    more_slots: Ints,
-    more_values: Ints,
-    more_counts: Ints,
-    out_slots: Ints,
-    out_values: Ints,
-    out_counts: Ints,
-) -> int:
-    """Two sorted runs as one, equal entries added up and those that are 0 left out; gives its length."""
-    a, b, size = 0, 0, 0
-    while a < len(slots) or b < len(more_slots):
-        order = 0
-        if b >= len(more_slots):
-            order = -1
-        elif a >= len(slots):
-            order = 1
-        elif slots[a] != more_slots[b]:
-            order = -1 if slots[a] < more_slots[b] else 1
-        elif values[a] != more_values[b]:
-            order = -1 if values[a] < more_values[b] else 1
-        count = 0
-        if order <= 0:
-            out_slots[size], out_values[size] = slots[a], values[a]
-            count += counts[a]
-            a += 1
-        if order >= 0:
-            out_slots[size], out_values[size] = more_slots[b], more_values[b]
-            count += more_counts[b]
-            b += 1
-        if count != 0:
-            out_counts[size] = count
-            size += 1
-    return size
-
-
-@kernel
-def _apply(
-    log_slots: Ints,
-    log_panes: Ints,
-    log_ints: Ints,
-    start: int,
-    stop: int,
-    sign: int,
-    followed: Bools,
-    slots: Ints,
-    values: Ints,
-    counts: Ints,
-    missing: Ints,
-) -> int:
-    """Add rows of a log, in order within each pane, to values that are held; gives how many are not.
-
-    `missing` has those rows then. Only slots that are `followed` count; if it is empty, all do.
-    """
-    size, at = 0, 0
-    for row in range(start, stop):
-        slot, value = log_slots[row], log_ints[row, 1]
-        if len(followed) and not followed[slot]:
-            continue
-        if row == start or log_panes[row] != log_panes[row - 1]:
-            at = 0
-        if at < len(slots) and slots[at] < slot:
-            low, high = at, len(slots)
-            while low < high:
-                middle = (low + high) >> 1
-                if slots[middle] < slot:
-                    low = middle + 1
-                else:
-                    high = middle
-            at = low
-        while at < len(slots) and slots[at] == slot and values[at] < value:
-            at += 1
-        if at < len(slots) and slots[at] == slot and values[at] == value:
-            counts[at] += sign * log_ints[row, 0]
-        else:
-            missing[size] = row
-            size += 1
-    return size
-
-
-@kernel
-def _rows_of(slots: Ints, heads: Ints, previous: Ints, base: int, left: int, right: int, rows: Ints) -> int:
-    """The rows of some slots at positions left … right of a log; gives how many."""
-    size = 0
-    for slot in slots:
-        position = heads[slot]
-        while position >= left:
-            if position < right:
-                rows[size] = position - base
-                size += 1
-            position = previous[position - base]
-    return size
-
-
-@kernel
-def _totals(begins: Ints, ends: Ints, counts: Ints) -> Ints:
-    totals = np.zeros(len(begins), dtype=np.int64)
-    for i in range(len(begins)):
-        for entry in range(begins[i], ends[i]):
-            totals[i] += counts[entry]
-    return totals
-
-
-@kernel
-def _at_ranks(begins: Ints, values: Ints, counts: Ints, ranks: Ints) -> Ints:
-    """The value at a rank, from 1, of each slot; 0 for rank 0."""
-    found = np.zeros(len(begins), dtype=np.int64)
-    for i in range(len(begins)):
-        if ranks[i] > 0:
-            entry, left = begins[i], ranks[i]
-            while counts[entry] < left:
-                left -= counts[entry]
-                entry += 1
-            found[i] = values[entry]
-    return found
-
-
-class ValueWindow:
-    """The values of a window of one length, by slot and value. It holds the log's rows left … right.
-
-    It may follow some slots only. Entries whose count is 0 are let go with the next that come.
-    """
-
-    def __init__(self, counts: ValueCounts, range_: int) -> None:
-        self._all = counts
-        self.range = range_
-        self._followed: Bools | None = None
-        self._clear(counts.log.base)
-        counts.windows.add(self)
-
-    def _clear(self, position: int) -> None:
-        self.left = self.right = position
-        self.slots, self.values, self.counts = (np.zeros(0, dtype=np.int64) for _ in range(3))
-
-    def follow(self, slots: Ints) -> None:
-        """From now on only some slots matter: these, and others that mattered lately."""
-        log = self._all.log
-        known = np.zeros(0, dtype=np.bool_) if self._followed is None else self._followed
-        followed = np.zeros(max(len(log.heads), len(known)), dtype=np.bool_)
-        followed[: len(known)] = known
-        new = slots[~followed[slots]]
-        if np.count_nonzero(followed) > 2 * len(slots) + _FEW_SLOTS:
-            followed[:] = False
-            followed[slots] = True
-            self._let_go(followed[self.slots])
-        followed[slots] = True
-        if self._followed is None or self.left < log.base:
-            self._clear(log.base)
-        elif len(new) and self.left < self.right:
-            rows = np.empty(self.right - self.left, dtype=np.int64)
-            size = _rows_of(new, log.heads, log.previous, log.base, self.left, self.right, rows)
-            self._add(rows[:size], 1)
-        self._followed = followed
-
-    def advance(self, boundary: int) -> None:
-        """Make the window that of `boundary`, which is on an edge and not before the last one."""
-        log, panes = self._all.log, self._all.spec.panes
-        left = log.position_after(panes.number_at(boundary - self.range))
-        right = log.position_after(panes.number_at(boundary))
-        if left >= self.right or self.left < log.base:
-            self._clear(left)
-        self._pass(self.right - log.base, right - log.base, 1)
-        self._pass(self.left - log.base, left - log.base, -1)
-        self.left, self.right = left, right
-
-    def _pass(self, start: int, stop: int, sign: int) -> None:
-        """Rows of the log come, or they go."""
-        if start == stop:
-            return
-        log = self._all.log
-        followed = np.zeros(0, dtype=np.bool_) if self._followed is None else self._followed
-        missing = np.empty(stop - start, dtype=np.int64)
-        held = self.slots, self.values, self.counts
-        size = _apply(log.slots, log.panes, log.ints, start, stop, sign, followed, *held, missing)
-        if size:
-            self._add(missing[:size], sign)
-
-    def _add(self, rows: Ints, sign: int) -> None:
-        log = self._all.log
-        nowhen = np.zeros(len(rows), dtype=np.int64)
-        more = ValueRows.of(log.slots[rows], nowhen, log.ints[rows, 1], sign * log.ints[rows, 0])
-        size = len(self.slots) + len(more.slots)
-        out = tuple(np.empty(size, dtype=np.int64) for _ in range(3))
-        held = self.slots, self.values, self.counts
-        size = _merge(*held, more.slots, more.values, more.counts, *out)
-        self.slots, self.values, self.counts = (column[:size] for column in out)
-
-    def _let_go(self, kept: Bools) -> None:
-        self.slots, self.values, self.counts = self.slots[kept], self.values[kept], self.counts[kept]
-
-    def _bounds(self, slots: Ints) -> tuple[Ints, Ints]:
-        return np.searchsorted(self.slots, slots, side="left"), np.searchsorted(self.slots, slots, "right")
-
-    def tallies(self, slots: Ints) -> Tallies:
-        """The values of some slots, which ascend."""
-        begins, ends = self._bounds(slots)
-        lengths = ends - begins
-        offsets = np.zeros(len(slots) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        places = np.repeat(begins - offsets[:-1], lengths) + np.arange(offsets[-1])
-        counts = self.counts[places]
-        if not counts.all():
-            kept = counts > 0
-            offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(kept)])[offsets]
-            places, counts = places[kept], counts[kept]
-        return Tallies(slots, offsets, self.values[places], counts)
-
-    def quantiles(self, slots: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
-        """Of some slots, which ascend, the value at rank ⌈n·part/whole⌉, and n."""
-        begins, ends = self._bounds(slots)
-        totals = _totals(begins, ends, self.counts)
-        # A rank is found without a product that overflows.
-        ranks = (totals // whole) * part + ((totals % whole) * part + whole - 1) // whole
-        return _at_ranks(begins, self.values, self.counts, ranks), totals
-
-    def renumber(self, place: Ints) -> None:
-        """Slot s is now place[s], in the same order; those that are gone have −1."""
-        self._let_go((self.counts != 0) & (place[self.slots] >= 0))
-        self.slots = place[self.slots]
-        if self._followed is not None:
-            known = np.flatnonzero(self._followed[: len(place)])
-            self._followed = np.zeros(len(self._all.log.heads), dtype=np.bool_)
-            self._followed[place[known[place[known] >= 0]]] = True
-
-    def recode(self, codes: Ints) -> None:
-        """Words have other codes, in the same order."""
-        self._let_go(self.counts != 0)
-        self.values = codes[self.values]
-
-    @property
-    def nbytes(self) -> int:
-        return self.slots.nbytes + self.values.nbytes + self.counts.nbytes
 
 
 class ValueCounts:
@@ -300,6 +60,19 @@ class ValueCounts:
         self._words = Words()
         self._open: list[ValueRows] = []
         self._sealed = _none()
+        # How many slots there are, and between which the values of the log have been, ever since.
+        self.slots = 0
+        self.extent = (0, -1)
+
+    def window(self, range_: int) -> ValueWindow:
+        """A window of that length, for somebody who answers from it."""
+        window = ValueWindow(self, range_)
+        self.windows.add(window)
+        return window
+
+    @property
+    def panes(self) -> Panes:
+        return self.spec.panes
 
     # ---------------------------------------------------------------- panes
 
@@ -334,8 +107,9 @@ class ValueCounts:
         self._sealed = _with_values(self._sealed, codes[self._sealed.values])
         logged = self.log.ints[: self.log.end - self.log.base]
         logged[:, 1] = codes[logged[:, 1]]
+        self.extent = (0, len(self._words.values) - 1)
         for window in self.windows:
-            window.recode(codes)
+            window.clear()
 
     def seal(self, pane: int) -> None:
         """Nothing more comes for panes up to `pane`."""
@@ -355,11 +129,17 @@ class ValueCounts:
         """Let the log have every sealed pane up to `pane`; there are so many slots."""
         count = int(np.searchsorted(self._sealed.panes, pane, side="right"))
         self.log.reserve_slots(slots)
+        self.slots = slots
         if count:
             head = self._sealed.between(int(self._sealed.panes[0]), pane)
             self._sealed = self._sealed.between(pane + 1, int(self._sealed.panes[-1]))
+            self._extend(int(head.values.min()), int(head.values.max()))
             ints = np.stack([head.counts, head.values], axis=1)
             self.log.append(head.slots, head.panes, ints, np.zeros((count, 0)))
+
+    def _extend(self, least: int, greatest: int) -> None:
+        first, last = self.extent
+        self.extent = (least, greatest) if first > last else (min(first, least), max(last, greatest))
 
     def trim(self, pane: int | None) -> None:
         """Forget panes before `pane`; None: all that are in the log."""

@@ -9,6 +9,7 @@ and from which `forget` drops those that no state has any more.
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -25,8 +26,8 @@ from sash.state.layout import Layout
 from sash.synopses.b_int_qnt import Tallies
 from sash.synopses.finalize import Values
 from sash.synopses.frequent_items import FrequentItems
-from sash.synopses.value_calls import QUANTILES, answer, quantile
-from sash.synopses.value_counts import ValueCounts, ValueWindow
+from sash.synopses.value_calls import QUANTILES, TOPS, answer, quantile, top_texts
+from sash.synopses.value_counts import ValueCounts
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -60,9 +61,7 @@ class ValueStates:
         self._source = {call: _source(call) for call in needing if call not in self._frequent}
         ordered = (*self._frequent, *self._source)
         self._columns = {call: self._first + 2 * number for number, call in enumerate(ordered)}
-        self._windows = {
-            source: ValueWindow(synopsis.values[source], range_) for source in self._source.values()
-        }
+        self._windows = {source: synopsis.values[source].window(range_) for source in self._source.values()}
         self._texts = Dictionary(pa.string())
         self._new: list[pa.Array] = []
         self._size = 0
@@ -115,11 +114,22 @@ class ValueStates:
             for window in self._windows.values():
                 window.follow(wanted)
         starts = np.flatnonzero(np.diff(instants[rows], prepend=instants[rows[0]] - 1))
+        tops: dict[AggregateCall, list[Tallies]] = defaultdict(list)
         for begin, end in itertools.pairwise((*starts.tolist(), len(rows))):
             part = rows[begin:end]
-            self._answer(ints, part, slots[part], int(instants[part[0]]))
+            self._answer(ints, part, slots[part], int(instants[part[0]]), tops)
+        for call, found in tops.items():
+            # Texts are made of all of them together.
+            self._put(ints, rows, call, *top_texts(found, self._synopsis.values[self._source[call]]))
 
-    def _answer(self, ints: Ints, rows: Ints, slots: Ints, boundary: int) -> None:
+    def _answer(
+        self,
+        ints: Ints,
+        rows: Ints,
+        slots: Ints,
+        boundary: int,
+        tops: dict[AggregateCall, list[Tallies]],
+    ) -> None:
         tallies: dict[Scalar | Sketched, Tallies] = {}
         for window in self._windows.values():
             window.advance(boundary)
@@ -130,7 +140,10 @@ class ValueStates:
                 continue
             if source not in tallies:
                 tallies[source] = window.tallies(slots)
-            self._put(ints, rows, call, *answer(call, tallies[source], counts))
+            if call.function in TOPS:
+                tops[call].append(tallies[source].top(int(call.parameter or 1)))
+            else:
+                self._put(ints, rows, call, *answer(call, tallies[source], counts))
 
     def _put(
         self, ints: Ints, rows: Ints, call: AggregateCall, bits: Ints | pa.Array, valid: npt.NDArray[np.bool_]
