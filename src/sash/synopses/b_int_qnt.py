@@ -56,13 +56,16 @@ class ValueRows:
         """Values in any order, equal ones as often as they come or with their counts."""
         if counts is None:
             counts = np.ones(len(values), dtype=np.int64)
-        order = _order(slots, panes, values)
+        if len(slots) == 0:
+            return ValueRows(slots, panes, values, counts)
+        first, width = int(panes.min()), int(slots.max()) + 1
+        cells = (int(panes.max()) - first + 1) * width
+        if cells <= _CELLS_A_ROW * len(slots) + _FEW_CELLS:
+            return ValueRows(*_gathered(slots, panes, values, counts, first, width, cells))
+        order = np.lexsort((values, slots, panes))
         slots, panes, values, counts = slots[order], panes[order], values[order], counts[order]
         starts = _starts(panes, slots, values)
-        if len(starts) == len(values):
-            return ValueRows(slots, panes, values, counts)
-        sums = np.add.reduceat(counts, starts) if len(starts) else counts
-        return ValueRows(slots[starts], panes[starts], values[starts], sums)
+        return ValueRows(slots[starts], panes[starts], values[starts], np.add.reduceat(counts, starts))
 
     def between(self, first: int, last: int) -> ValueRows:
         """The rows of panes first … last."""
@@ -82,40 +85,47 @@ def _starts(*columns: Ints) -> Ints:
     return np.flatnonzero(differs)
 
 
-def _order(slots: Ints, panes: Ints, values: Ints) -> Ints:
-    """The order by pane, slot and value; rows of a pane and slot whose values ascend cost no comparisons."""
-    if len(slots) == 0:
-        return np.zeros(0, dtype=np.int64)
-    first, width = int(panes.min()), int(slots.max()) + 1
-    cells = (int(panes.max()) - first + 1) * width
-    if cells > _CELLS_A_ROW * len(slots) + _FEW_CELLS:
-        return np.lexsort((values, slots, panes))
-    cell = (panes - first) * width + slots
-    order = _counting_sort(cell, cells)
-    cell, values = cell[order], values[order]
-    turns = np.flatnonzero((cell[1:] == cell[:-1]) & (values[1:] < values[:-1]))
-    if len(turns):
-        # Cells with several runs, of different batches: those are sorted by value, in their places.
-        is_mixed = np.zeros(cells, dtype=np.bool_)
-        is_mixed[cell[turns]] = True
-        mixed = np.flatnonzero(is_mixed[cell])
-        order[mixed] = order[mixed][np.lexsort((values[mixed], cell[mixed]))]
-    return order
-
-
 @kernel
-def _counting_sort(cells: Ints, size: int) -> Ints:
-    """A stable order by numbers below `size`."""
-    place = np.zeros(size + 1, dtype=np.int64)
-    for row in range(len(cells)):
-        place[cells[row] + 1] += 1
-    for cell in range(size):
+def _gathered(
+    slots: Ints, panes: Ints, values: Ints, counts: Ints, first: int, width: int, cells: int
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Rows in order of pane, slot and value, equal ones added up.
+
+    They are sorted by counting into cells of pane and slot; where the values of a cell come in order already,
+    nothing is compared.
+    """
+    place = np.zeros(cells + 1, dtype=np.int64)
+    for row in range(len(slots)):
+        place[(panes[row] - first) * width + slots[row] + 1] += 1
+    for cell in range(cells):
         place[cell + 1] += place[cell]
-    order = np.empty(len(cells), dtype=np.int64)
-    for row in range(len(cells)):
-        order[place[cells[row]]] = row
-        place[cells[row]] += 1
-    return order
+    begins = place[:cells].copy()
+    own_values, own_counts = np.empty_like(values), np.empty_like(counts)
+    is_mixed = np.zeros(cells, dtype=np.bool_)
+    for row in range(len(slots)):
+        cell = (panes[row] - first) * width + slots[row]
+        at = begins[cell]
+        own_values[at], own_counts[at] = values[row], counts[row]
+        if at > place[cell] and own_values[at - 1] >= values[row]:
+            is_mixed[cell] = True
+        begins[cell] = at + 1
+    out_slots, out_panes = np.empty_like(slots), np.empty_like(panes)
+    size = 0
+    for cell in range(cells):
+        begin, end = place[cell], place[cell + 1]
+        if is_mixed[cell]:
+            order = np.argsort(own_values[begin:end])
+            own_values[begin:end] = own_values[begin:end][order]
+            own_counts[begin:end] = own_counts[begin:end][order]
+        start = size
+        for row in range(begin, end):
+            if size > start and own_values[size - 1] == own_values[row]:
+                own_counts[size - 1] += own_counts[row]
+            else:
+                own_values[size], own_counts[size] = own_values[row], own_counts[row]
+                out_slots[size], out_panes[size] = cell % width, first + cell // width
+                size += 1
+    return out_slots[:size], out_panes[:size], own_values[:size], own_counts[:size]
 
 
 @kernel

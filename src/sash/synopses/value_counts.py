@@ -54,7 +54,7 @@ class ValueCounts:
         self.spec = spec
         self.argument = spec.keys[-1]
         self._kind = kind
-        self.log = PaneLog(_LAYOUT)
+        self.log = PaneLog(_LAYOUT, chained=False)
         # Those of who answers; they go with them.
         self.windows: weakref.WeakSet[ValueWindow] = weakref.WeakSet()
         self._words = Words()
@@ -118,10 +118,10 @@ class ValueCounts:
         rows = _concatenated(self._open)
         closed = rows.panes <= pane
         if closed.any():
-            merged = ValueRows.of(*_where(rows, closed))
+            merged = ValueRows.of(*(_columns(rows) if closed.all() else _where(rows, closed)))
             if self._kind is not None:
                 merged = thinned(self._kind, merged)
-            self._sealed = _concatenated([self._sealed, merged])
+            self._sealed = _concatenated([self._sealed, merged]) if len(self._sealed.panes) else merged
             rows = ValueRows(*_where(rows, ~closed))
         self._open = [rows] if len(rows.panes) else []
 
@@ -200,9 +200,16 @@ def _with_values(rows: ValueRows, values: Ints) -> ValueRows:
 
 
 def _where(rows: ValueRows, kept: npt.NDArray[np.bool_]) -> tuple[Ints, Ints, Ints, Ints]:
-    return rows.slots[kept], rows.panes[kept], rows.values[kept], rows.counts[kept]
+    slots, panes, values, counts = (column[kept] for column in _columns(rows))
+    return slots, panes, values, counts
+
+
+def _columns(rows: ValueRows) -> tuple[Ints, Ints, Ints, Ints]:
+    return rows.slots, rows.panes, rows.values, rows.counts
 
 
 def _concatenated(parts: list[ValueRows]) -> ValueRows:
-    columns = ("slots", "panes", "values", "counts")
-    return ValueRows(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*(_columns(part) for part in parts), strict=True)
+    return ValueRows(*(np.concatenate(column) for column in columns))

@@ -161,20 +161,6 @@ def _ranked(slots: Ints, index: Ints, first: int, counts: Ints, part: int, whole
 
 
 @kernel
-def _rows_of(slots: Ints, heads: Ints, previous: Ints, base: int, left: int, right: int, rows: Ints) -> int:
-    """The rows of some slots at positions left … right of a log; gives how many."""
-    size = 0
-    for slot in slots:
-        position = heads[slot]
-        while position >= left:
-            if position < right:
-                rows[size] = position - base
-                size += 1
-            position = previous[position - base]
-    return size
-
-
-@kernel
 def _totals(begins: Ints, ends: Ints, counts: Ints) -> Ints:
     totals = np.zeros(len(begins), dtype=np.int64)
     for i in range(len(begins)):
@@ -348,9 +334,10 @@ class ValueWindow:
                     self.clear()
                     return
                 self._held.open(new)
-            rows = np.empty(self.right - self.left, dtype=np.int64)
-            size = _rows_of(new, log.heads, log.previous, log.base, self.left, self.right, rows)
-            self._held.add(log, rows[:size])
+            is_new = np.zeros(len(followed), dtype=np.bool_)
+            is_new[new] = True
+            rows = np.flatnonzero(is_new[log.slots_between(self.left, self.right)])
+            self._held.add(log, rows + (self.left - log.base))
 
     def advance(self, boundary: int) -> None:
         """Make the window that of `boundary`, which is on an edge and not before the last one."""
