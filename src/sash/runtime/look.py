@@ -208,11 +208,11 @@ class Question:
 
     def answer(self, isolation: Isolation) -> OnceAnswer:
         assert self._state is not None
+        instant: int | None = self._state.through
         if self._found is not None:
             table, instant = self._found
         else:
             (table,) = self._plane.once().values()
-            instant = self._state.through
         table = table.cast(with_bounds(table.schema, self._asked))
         return OnceAnswer(table, instant, self._state.batch, isolation)
 
