@@ -10,9 +10,6 @@ from pathlib import Path
 import pytest
 from tests.end_to_end.kit import Outcome, rows, sash
 
-# All of them share one costly preparation.
-pytestmark = pytest.mark.xdist_group("adversarial")
-
 GOOD = "t,src,x\n1,a,1\n12,b,2\n"
 STREAM = "CREATE STREAM s (t BIGINT, src STRING, x BIGINT) TIMESTAMP BY t FROM 'csv:s.csv';\n"
 SELECT = "SELECT src, SUM(x) AS total FROM s [RANGE 10 SEC SLIDE 10 SEC] GROUP BY src"

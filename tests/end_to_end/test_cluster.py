@@ -7,14 +7,11 @@ import random
 import subprocess
 from pathlib import Path
 
-import pytest
 from tests.end_to_end.cluster import QUICK, cluster
 from tests.end_to_end.kit import Started, committed, sorted_within_instants, wait_until
 
 from sash.lang import bind_program
 from sash.runtime.run import run_program
-
-pytestmark = pytest.mark.xdist_group("cluster")
 
 PROGRAM = """
 CREATE STREAM calls (ts BIGINT, line STRING, cost BIGINT) TIMESTAMP BY ts FROM 'csv:calls.csv';

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,8 @@ from sash.archive import open_snapshot
 from sash.errors import ArchiveError, BindError
 from sash.lang import bind_program
 from sash.lang.algebra import OutputKind
+from sash.runtime import engine
+from sash.runtime.archive_sink import ArchiveSink
 from sash.runtime.report import Silent
 from sash.runtime.run import run_program
 from sash.testing.programs import programs
@@ -40,6 +43,13 @@ def test_random_queries(data, scenario):
 def test_runs_that_are_interrupted(data, scenario):
     stops = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=3), "interruptions")
     check(data, archived(data, scenario), stops)
+
+
+class Background(ArchiveSink):
+    """Updates go on while batches do, as on Spark."""
+
+    def __init__(self, *args, in_background):
+        super().__init__(*args, in_background=not in_background)
 
 
 def archived(data, scenario):
@@ -87,6 +97,7 @@ def contents(directory):
 def check(data, scenario, interruptions=()):
     size = data.draw(st.integers(1, max(1, scenario.rows)), "batch_rows")
     partitions = data.draw(PARTITIONS, "partitions")
+    sink = Background if data.draw(st.booleans(), "in the background") else ArchiveSink
     seen: list[tuple[int | None, Counter[tuple[object, ...]]]] = []
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
@@ -95,16 +106,17 @@ def check(data, scenario, interruptions=()):
         for batches in (*interruptions, None):
             watch = Watch(directory, seen, batches)
             try:
-                summary = run_program(
-                    scenario.program,
-                    base_dir=directory,
-                    runtime="inline",
-                    batch_rows=size,
-                    partitions=partitions,
-                    checkpoint=directory / "checkpoint" if interruptions else None,
-                    monitor=watch,
-                    stop=watch.stop,
-                )
+                with patch.object(engine, "ArchiveSink", sink):
+                    summary = run_program(
+                        scenario.program,
+                        base_dir=directory,
+                        runtime="inline",
+                        batch_rows=size,
+                        partitions=partitions,
+                        checkpoint=directory / "checkpoint" if interruptions else None,
+                        monitor=watch,
+                        stop=watch.stop,
+                    )
             except ArchiveError as refused:
                 assert refused.id == "archive-technique"  # noqa: PT017
                 return

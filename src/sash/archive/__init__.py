@@ -3,16 +3,24 @@
 """
 
 from sash.archive.choice import Choice, choose, reconsider
-from sash.archive.conditions import Among, Between
 from sash.archive.estimates import ArrivalRate, guess_deaths
 from sash.archive.layout import Layout
 from sash.archive.report import Description, UpdateReport
-from sash.archive.rewrite import SlotResult, SlotTask, rewrite_slot
+from sash.archive.rewrite import (
+    Rewrites,
+    SlotResult,
+    SlotTask,
+    SlotWork,
+    rewrite_here,
+    rewrite_in_threads,
+    rewrite_slot,
+)
 from sash.archive.snapshot import Snapshot, open_snapshot
 from sash.archive.spec import BORN, DIES, ArchiveSpec
 from sash.archive.techniques import TECHNIQUES
 from sash.archive.update import Update, lasting, net
 from sash.archive.writer import ArchiveWriter, Prepared
+from sash.plan.key_conditions import Among, Between
 
 __all__ = [
     "BORN",
@@ -27,8 +35,10 @@ __all__ = [
     "Description",
     "Layout",
     "Prepared",
+    "Rewrites",
     "SlotResult",
     "SlotTask",
+    "SlotWork",
     "Snapshot",
     "Update",
     "UpdateReport",
@@ -38,5 +48,7 @@ __all__ = [
     "net",
     "open_snapshot",
     "reconsider",
+    "rewrite_here",
+    "rewrite_in_threads",
     "rewrite_slot",
 ]

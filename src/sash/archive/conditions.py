@@ -19,30 +19,11 @@ import pyarrow.compute as pc
 from sash.errors import TypeMismatch, UnknownName
 from sash.lang.types import Schema, Type
 from sash.operators.delta import ARROW_TYPES
+from sash.plan.key_conditions import Among, Between
 from sash.state.groups import canonical, plain
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
-Value = int | float | str | bool | datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Among:
-    """The column has one of some values; a probe has one."""
-
-    column: str
-    values: tuple[Value, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Between:
-    """The column lies between two bounds, which belong to it unless they are open; None is no bound."""
-
-    column: str
-    low: Value | None = None
-    high: Value | None = None
-    is_low_open: bool = False
-    is_high_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)

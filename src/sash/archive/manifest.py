@@ -49,12 +49,12 @@ class LayoutEntry:
     technique: str
     grid: tuple[int, int]
     seed: int
+    # How long rows are guessed to live at most; None: as long as the archive allows.
+    span: int | None = None
 
     def layout(self, spec: ArchiveSpec) -> Layout:
-        estimated = spec.is_estimated
-        return Layout.of(
-            self.technique, self.grid, spec.every, spec.span, is_estimated=estimated, seed=self.seed
-        )
+        span, estimated = self.span or spec.span, spec.is_estimated
+        return Layout.of(self.technique, self.grid, spec.every, span, is_estimated=estimated, seed=self.seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,7 @@ class Manifest:
     """`through` is the instant whose result it is, None before the first update.
 
     `layouts` are by number; the greatest takes new rows. `report` has the counts of the update of `batch`.
+    `asked` is how many questions had been counted then, `pace` about how many come between two updates.
     """
 
     version: int
@@ -83,15 +84,22 @@ class Manifest:
     taken_keys: PendingFile | None = None
     floors: Mapping[str, int] = field(default_factory=dict)
     report: Mapping[str, int] = field(default_factory=dict)
+    asked: int = 0
+    pace: float = 0.0
 
     @property
     def newest(self) -> int:
         return max(self.layouts)
 
     @property
+    def entry(self) -> LayoutEntry:
+        """What the layout is made from that takes new rows."""
+        return self.layouts[self.newest]
+
+    @property
     def layout(self) -> Layout:
         """The layout that takes new rows."""
-        return self.layouts[self.newest].layout(self.spec)
+        return self.entry.layout(self.spec)
 
     @property
     def rows(self) -> int:
@@ -118,7 +126,7 @@ class Manifest:
                 "through": self.through,
                 "spec": self.spec.to_json(),
                 "layouts": {
-                    str(number): [entry.technique, list(entry.grid), entry.seed]
+                    str(number): [entry.technique, list(entry.grid), entry.seed, entry.span]
                     for number, entry in self.layouts.items()
                 },
                 "slots": [
@@ -129,6 +137,8 @@ class Manifest:
                 "taken_keys": _pending_json(self.taken_keys),
                 "floors": dict(self.floors),
                 "report": dict(self.report),
+                "asked": self.asked,
+                "pace": self.pace,
             }
         )
         return f"{body}\n{zlib.crc32(body.encode()):08x}\n"
@@ -153,8 +163,8 @@ class Manifest:
             data["through"],
             ArchiveSpec.from_json(data["spec"]),
             {
-                int(n): LayoutEntry(name, tuple(grid), seed)
-                for n, (name, grid, seed) in data["layouts"].items()
+                int(n): LayoutEntry(name, tuple(grid), seed, *more)
+                for n, (name, grid, seed, *more) in data["layouts"].items()
             },
             {
                 SlotKey(layout, slot): Slot(tuple(Segment.from_json(each) for each in segments), cleaned)
@@ -164,6 +174,8 @@ class Manifest:
             _pending(data["taken_keys"]),
             data["floors"],
             data["report"],
+            data.get("asked", 0),
+            data.get("pace", 0.0),
         )
 
 

@@ -30,9 +30,11 @@ class UpdatePlan:
     """The update of a batch. `scheduled` are the sub-indices that the layout names, `tasks` what to do to
     them.
 
-    `dropped` are segments, with their rows, that go unopened, `slots` all sub-indices without them.
+    `dropped` are segments, with their rows, that go unopened, `slots` all sub-indices without them. The names
+    of its files begin with `stem`.
     """
 
+    stem: str
     version: int
     batch: int
     through: int
@@ -44,13 +46,9 @@ class UpdatePlan:
     dropped_rows: int = 0
     floors: Mapping[str, int] = field(default_factory=dict)
 
-    @property
-    def stem(self) -> str:
-        """How the names of its files begin; another plan for the same version has other names."""
-        return file_stem(self.version, "update", self.batch, self.through, self.since)
-
 
 def file_stem(version: int, *what: object) -> str:
+    """How the names of the files of a version begin; another plan for it has other names."""
     digest = hashlib.sha256(repr(what).encode()).hexdigest()[:8]
     return f"v{version:012d}-{digest}"
 
@@ -65,17 +63,17 @@ def plan_update(
     latest_key: int | None,
     floors: Mapping[str, int],
     *,
+    writer: str,
     durable: bool,
 ) -> UpdatePlan:
-    """The plan of bringing an archive from its instant to a later one.
+    """The plan of bringing an archive from its instant to a later one, by a `writer` of this name.
 
     New rows are born after `since`, which is the archive's instant if it is None. `taken` counts the rows
     that are taken back in each sub-index, and `latest_key` is the greatest instant of a key that is taken
     back.
     """
     spec = manifest.spec
-    before = manifest.through if manifest.through is not None else through - spec.span
-    since = before if since is None else min(since, before)
+    since = _since(manifest, through, since)
     slots = {}
     dropped = dropped_rows = 0
     for key, slot in manifest.slots.items():
@@ -83,14 +81,9 @@ def plan_update(
         dropped += len(slot.segments) - len(left)
         dropped_rows += slot.rows - sum(each.rows for each in left)
         slots[key] = Slot(left, slot.cleaned)
-    scheduled: set[SlotKey] = set()
-    for number, entry in manifest.layouts.items():
-        layout = entry.layout(spec)
-        touched = set(layout.expired(before, through))
-        if number == manifest.newest:
-            touched.update(layout.inserted(since, through))
-        scheduled.update(SlotKey(number, slot) for slot in touched)
-    stem = file_stem(manifest.version + 1, "update", batch, through, since)
+    scheduled = scheduled_slots(manifest, through, since)
+    # A task of a writer that was killed may go on somewhere: it must not write to a file of the next one.
+    stem = file_stem(manifest.version + 1, writer, "update", batch, through, since)
     tasks = []
     for key in sorted(scheduled):
         slot = slots.get(key, Slot((), through))
@@ -111,17 +104,40 @@ def plan_update(
             SlotTask(str(root), spec, key, name, through, merged, kept, is_due, dict(floors), durable)
         )
     return UpdatePlan(
+        stem,
         manifest.version + 1,
         batch,
         through,
         since,
-        frozenset(scheduled),
+        scheduled,
         tuple(tasks),
         slots,
         dropped,
         dropped_rows,
         dict(floors),
     )
+
+
+def scheduled_slots(manifest: Manifest, through: int, since: int | None) -> frozenset[SlotKey]:
+    """The sub-indices that an update has to touch, in all layouts."""
+    before, since = _before(manifest, through), _since(manifest, through, since)
+    scheduled: set[SlotKey] = set()
+    for number, entry in manifest.layouts.items():
+        layout = entry.layout(manifest.spec)
+        touched = set(layout.expired(before, through))
+        if number == manifest.newest:
+            touched.update(layout.inserted(since, through))
+        scheduled.update(SlotKey(number, slot) for slot in touched)
+    return frozenset(scheduled)
+
+
+def _before(manifest: Manifest, through: int) -> int:
+    return manifest.through if manifest.through is not None else through - manifest.spec.span
+
+
+def _since(manifest: Manifest, through: int, since: int | None) -> int:
+    before = _before(manifest, through)
+    return before if since is None else min(since, before)
 
 
 def _is_dead(segment: Segment, manifest: Manifest, through: int, floors: Mapping[str, int]) -> bool:

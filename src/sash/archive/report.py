@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sash.archive.manifest import Manifest
 
@@ -12,9 +12,11 @@ class UpdateReport:
     """The counts of one update.
 
     `scheduled` is how many sub-indices the layout named, of `sub_indices`; of those, `rewritten` had
-    something to do, for which `opened` segments were read. `inserted` and `removed` are rows, `dropped`
-    segments that went unopened. `unmatched` rows were taken back that were not there. `is_repeated`: the
-    batch had been committed before, so nothing was done.
+    something to do, for which `opened` segments were read. In `sought` sub-indices rows were looked for that
+    are taken back. `inserted` and `removed` are rows, `dropped` segments that went unopened. `unmatched` rows
+    were taken back that were not there. `rows` and `bytes` are what is stored afterwards, `asked` how many
+    questions came since the update before. `is_repeated`: the batch had been committed before, so nothing was
+    done.
     """
 
     version: int
@@ -23,13 +25,30 @@ class UpdateReport:
     scheduled: int = 0
     rewritten: int = 0
     opened: int = 0
+    sought: int = 0
     dropped: int = 0
     inserted: int = 0
     removed: int = 0
     unmatched: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    rows: int = 0
+    bytes: int = 0
+    asked: int = 0
     is_repeated: bool = False
+
+    def after(self, before: UpdateReport | None) -> UpdateReport:
+        """Both updates, one after the other, as one."""
+        if before is None:
+            return self
+        return replace(self, **{name: getattr(before, name) + getattr(self, name) for name in COUNTED})
+
+
+COUNTED = (
+    "scheduled", "rewritten", "opened", "sought", "dropped", "inserted", "removed", "unmatched", "bytes_read",
+    "bytes_written", "asked",
+)  # fmt: skip
+"""What an update does, the other figures tell what is there afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +56,8 @@ class Description:
     """An archive for SHOW ARCHIVES. Sizes are of what is stored, which may have expired in part.
 
     `balance` is the largest sub-index compared with the average one, in rows. `techniques` are two while the
-    archive migrates, the new one last, each with its grid.
+    archive migrates, the new one last, each with its grid. `pace` is about how many questions come between
+    two updates.
     """
 
     techniques: tuple[str, ...]
@@ -54,6 +74,7 @@ class Description:
     balance: float
     variance: float
     taken_back: int
+    pace: float
 
 
 def describe(manifest: Manifest, versions: int) -> Description:
@@ -83,4 +104,5 @@ def describe(manifest: Manifest, versions: int) -> Description:
         balance=max(rows_of) / mean if mean else 1.0,
         variance=sum((rows - mean) ** 2 for rows in rows_of) / len(rows_of),
         taken_back=sum(each.rows for each in pending if each is not None),
+        pace=manifest.pace,
     )

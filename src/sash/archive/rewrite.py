@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,6 +39,29 @@ class SlotTask:
     is_due: bool = False
     floors: Mapping[str, int] = field(default_factory=dict)
     durable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SlotWork:
+    """A task with the new rows of its sub-index, and what is taken back from it."""
+
+    task: SlotTask
+    rows: pa.Table | None = None
+    taken: Taken | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the sub-index stays as it is."""
+        return not self.task.is_due and (self.rows is None or not self.rows.num_rows)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes are read and written."""
+        fresh = 0 if self.rows is None else self.rows.nbytes
+        return 0 if self.is_idle else fresh + 2 * sum(each.size for each in self.task.merged)
+
+    def done(self) -> SlotResult:
+        return rewrite_slot(self.task, self.rows, self.taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +113,21 @@ def rewrite_slot(task: SlotTask, rows: pa.Table | None = None, taken: Taken | No
         bytes_written=0 if written is None else written.size,
         inserted=fresh,
     )
+
+
+Rewrites = Callable[[Sequence[SlotWork]], Sequence[SlotResult]]
+"""Does the work of an update, somewhere."""
+
+
+def rewrite_here(work: Sequence[SlotWork]) -> list[SlotResult]:
+    """One sub-index after the other."""
+    return [each.done() for each in work]
+
+
+def rewrite_in_threads(work: Sequence[SlotWork]) -> list[SlotResult]:
+    """Several at a time, the largest first: what takes long here, sorting and encoding, is done by Arrow."""
+    threads = min(os.cpu_count() or 1, sum(not each.is_idle for each in work))
+    if threads < 2:
+        return rewrite_here(work)
+    with ThreadPoolExecutor(threads, "sash-archive") as pool:
+        return list(pool.map(SlotWork.done, sorted(work, key=lambda each: -each.size)))

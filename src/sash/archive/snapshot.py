@@ -8,21 +8,27 @@ section 3.4); segments in which none do are not opened.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 import pyarrow as pa
 
-from sash.archive.conditions import Among, Between, Condition, Value, ready
+from sash.archive.asked import note_question
+from sash.archive.conditions import Condition, ready
 from sash.archive.manifest import Manifest
 from sash.archive.report import Description, describe
 from sash.archive.segment import Segment, read_segment
 from sash.archive.spec import BORN, DIES, ArchiveSpec
-from sash.archive.taken import MARKS, Taken, alive, load_taken, strike
+from sash.archive.taken import MARKS, Taken, alive, having, load_taken, strike
 from sash.archive.versions import Lease, Versions
 from sash.errors import ArchiveError, UnknownName
 from sash.lang import intervals
+from sash.plan.key_conditions import Among, Between, Value
 from sash.state.groups import plain
 
 
@@ -120,6 +126,7 @@ class Snapshot:
         `columns` may name BORN and DIES, too; without it the columns of the archive are given. `within` is
         the length of a smaller window.
         """
+        note_question(self.root)
         names = self._names(columns)
         conditions = ready(where, self.spec.columns, self.spec.key)
         after = self._after(within)
@@ -127,21 +134,23 @@ class Snapshot:
             return
         none = Taken.none(self.spec)
         taken = self._taken.narrowed(conditions)
+        parts: list[tuple[Sequence[Segment], Taken]] = []
         together: list[Segment] = []
         for key, slot in self.manifest.slots.items():
             mine = taken.of(key, slot.cleaned) if taken else none
             segments = [each for each in slot.segments if self.spec.is_estimated or each.deaths[-1] > after]
             if mine.rows.num_rows:
                 # Each takes back one row of the sub-index, so its segments are looked at together.
-                yield self._kept(segments, conditions, after, mine, names)
+                parts.append((segments, mine))
             elif mine.keys.num_rows or not conditions:
-                for segment in segments:
-                    yield self._kept((segment,), conditions, after, mine, names)
+                parts.extend(((segment,), mine) for segment in segments)
             else:
                 together.extend(segments)
         if together:
             # What fulfils conditions on the key is little: to put it together first saves work on each.
-            yield self._kept(together, conditions, after, none, names)
+            parts.append((together, none))
+        reads = [partial(self._kept, segments, conditions, after, mine, names) for segments, mine in parts]
+        yield from (read() for read in reads) if conditions else _ahead(reads)
 
     def _kept(
         self,
@@ -163,7 +172,7 @@ class Snapshot:
         tables = [read_segment(self.root, segment, spec, where, read) for segment in segments]
         rows = pa.concat_tables([spec.schema.empty_table().select(read), *tables])
         for condition in where:
-            rows = rows.filter(pa.array(condition.holds(plain(rows.column(condition.column)))))
+            rows = having(rows, condition.holds(plain(rows.column(condition.column))))
         rows = alive(rows, spec, after, floors)
         return (strike(rows, taken, spec) if taken else rows).select(list(names))
 
@@ -203,3 +212,22 @@ class Snapshot:
                 id="archive-window",
             )
         return through + span - within
+
+
+def _ahead(reads: Sequence[Callable[[], pa.Table]]) -> Iterator[pa.Table]:
+    """What some functions give, in their order; a few of them are at work while the caller is."""
+    threads = min(os.cpu_count() or 1, len(reads))
+    if threads < 2:
+        yield from (read() for read in reads)
+        return
+    pool = ThreadPoolExecutor(threads, "sash-scan")
+    try:
+        waiting: deque[Future[pa.Table]] = deque()
+        for read in reads:
+            waiting.append(pool.submit(read))
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -134,7 +134,7 @@ def strike(table: pa.Table, taken: Taken, spec: ArchiveSpec) -> pa.Table:
         kept &= ~_of_keys(table, taken.keys, spec)
     if taken.rows.num_rows and table.num_rows:
         kept &= ~cancel(table, taken.rows, MARKS)[0]
-    return table if kept.all() else table.filter(pa.array(kept))
+    return having(table, kept)
 
 
 def cancel(table: pa.Table, taken: pa.Table, marks: Sequence[str]) -> tuple[Bools, Bools]:
@@ -195,32 +195,59 @@ def told_marks(taken: pa.Table, spec: ArchiveSpec) -> tuple[str, ...]:
     return (IDENTITY, BORN, DIES) if BORN in taken.column_names else (IDENTITY, DIES)
 
 
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Stored rows that are taken back, as rows of `Taken`; how many were not there, and how many sub-indices
+    were looked into.
+    """
+
+    rows: pa.Table
+    unmatched: int = 0
+    sought: int = 0
+
+
 def locate(
-    root: Path, manifest: Manifest, asked: pa.Table, standing: Taken, through: int
-) -> tuple[pa.Table, int]:
-    """The stored rows that some rows take back, as rows of `Taken`, and how many are not there.
+    root: Path, manifest: Manifest, asked: pa.Table, standing: Taken, through: int, due: Collection[SlotKey]
+) -> Located:
+    """The stored rows that some rows take back.
 
     With birth and death a row's place is arithmetic. Otherwise rows of its key are looked at, in the
-    sub-indices that foresee its death or, where deaths are guesses, in all; of equal rows the oldest goes.
+    sub-indices that foresee its death. Where deaths are guesses, those that are `due` come first, and the
+    others if a guess was wrong. Of equal rows in a sub-index the oldest goes.
     """
     spec = manifest.spec
     marks = told_marks(asked, spec)
     if BORN in marks and len(manifest.layouts) == 1:
         ts, exp = (asked.column(name).to_numpy() for name in (BORN, DIES))
-        return _placed(asked, spec, manifest.newest, manifest.layout.slots(ts, exp)), 0
-    stored = _stored(root, manifest, asked, standing, through)
-    going, found = cancel(stored, asked, marks)
-    return stored.filter(pa.array(going)), int((~found).sum())
+        return Located(_placed(asked, spec, manifest.newest, manifest.layout.slots(ts, exp)))
+    rows = [Taken.none(spec).rows]
+    sought = 0
+    for keys in _candidates(manifest, asked, due):
+        if not asked.num_rows:
+            break
+        stored = _stored(root, manifest, asked, standing, through, keys)
+        going, found = cancel(stored, asked, marks)
+        rows.append(stored.filter(pa.array(going)))
+        asked = asked.filter(pa.array(~found))
+        sought += len(keys)
+    return Located(pa.concat_tables(rows), asked.num_rows, sought)
 
 
-def _stored(root: Path, manifest: Manifest, asked: pa.Table, standing: Taken, through: int) -> pa.Table:
-    """Live rows of the keys of some rows, with the places where they lie, oldest first."""
+def _stored(
+    root: Path,
+    manifest: Manifest,
+    asked: pa.Table,
+    standing: Taken,
+    through: int,
+    keys: Collection[SlotKey],
+) -> pa.Table:
+    """Live rows of the keys of some rows in some sub-indices, with their places, oldest first."""
     spec = manifest.spec
     where = among_rows(asked, spec.columns, spec.key)
     standing = standing.narrowed(where)
     names = [name for name in spec.schema.names if name in (*spec.key, *spec.positions, *MARKS)]
     found = [Taken.none(spec).rows]
-    for key in _candidates(manifest, asked):
+    for key in keys:
         slot = manifest.slots[key]
         tables = [read_segment(root, segment, spec, where, names) for segment in slot.segments]
         rows = pa.concat_tables([spec.schema.empty_table().select(names), *tables])
@@ -230,16 +257,20 @@ def _stored(root: Path, manifest: Manifest, asked: pa.Table, standing: Taken, th
     return table.take(pc.sort_indices(table, [(BORN, "ascending")]))
 
 
-def _candidates(manifest: Manifest, asked: pa.Table) -> Iterable[SlotKey]:
+def _candidates(
+    manifest: Manifest, asked: pa.Table, due: Collection[SlotKey]
+) -> Sequence[Collection[SlotKey]]:
+    """Where rows may lie, in the order in which to look for them."""
     spec = manifest.spec
     if spec.is_estimated:
-        return manifest.slots
+        likely = [key for key in manifest.slots if key in due]
+        return likely, [key for key in manifest.slots if key not in due]
     columns = {}
     for number, entry in manifest.layouts.items():
         layout = entry.layout(spec)
         deaths = asked.column(DIES).to_numpy()
         columns[number] = (layout.expirations, set(layout.columns(deaths).tolist()))
-    return [key for key in manifest.slots if key.slot % columns[key.layout][0] in columns[key.layout][1]]
+    return ([key for key in manifest.slots if key.slot % columns[key.layout][0] in columns[key.layout][1]],)
 
 
 def _placed(rows: pa.Table, spec: ArchiveSpec, layout: int, slots: Ints) -> pa.Table:
@@ -254,7 +285,12 @@ def alive(table: pa.Table, spec: ArchiveSpec, after: int, floors: Mapping[str, i
     windows.
     """
     if not spec.is_estimated:
-        return table.filter(pc.greater(table.column(DIES), after))
+        return having(table, table.column(DIES).to_numpy() > after)
     for name, floor in floors.items():
-        table = table.filter(pc.greater_equal(table.column(name), floor))
+        table = having(table, table.column(name).to_numpy() >= floor)
     return table
+
+
+def having(table: pa.Table, wanted: Bools) -> pa.Table:
+    """The rows that are wanted; often all are, and then none is copied."""
+    return table if wanted.all() else table.filter(pa.array(wanted))

@@ -33,11 +33,11 @@ class Update:
     floors: Mapping[str, int] = field(default_factory=dict)
 
 
-def lasting(rows: pa.Table, spec: ArchiveSpec, through: int) -> pa.Table:
+def lasting(rows: pa.Table, spec: ArchiveSpec, through: int, guessed: int | None = None) -> pa.Table:
     """The rows that an update adds: those that live when it is made.
 
     A row that lives longer than the archive's span is the data's fault. Where deaths are guesses they are
-    brought into the span.
+    brought into the span, or into the `guessed` one.
     """
     rows = spec.fit(rows)
     if any(rows.column(name).null_count for name in (BORN, DIES, *spec.positions)):
@@ -47,9 +47,9 @@ def lasting(rows: pa.Table, spec: ArchiveSpec, through: int) -> pa.Table:
         raise InternalError(f"a row for an archive is born at {born.max()}, after its update at {through}")
     if spec.is_estimated:
         # The subtraction stands on the side of the birth: a guess may be as late as time goes.
-        guessed = np.where(dies - spec.span > born, born + spec.span, dies)
-        guessed = np.maximum(guessed, through + 1)
-        return rows.set_column(rows.column_names.index(DIES), DIES, pa.array(guessed))
+        span = guessed or spec.span
+        guesses = np.maximum(np.where(dies - span > born, born + span, dies), through + 1)
+        return rows.set_column(rows.column_names.index(DIES), DIES, pa.array(guesses))
     beyond = dies > born + spec.span
     if beyond.any():
         row = int(np.flatnonzero(beyond)[0])

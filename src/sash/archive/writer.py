@@ -8,6 +8,7 @@ the last version; done again, with the same batch, it does the same.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -18,16 +19,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sash.archive.asked import questions
 from sash.archive.choice import FIRST_CHOICE
 from sash.archive.layout import Layout
 from sash.archive.manifest import LayoutEntry, Manifest, Slot, SlotKey
-from sash.archive.planning import UpdatePlan, file_stem, plan_update
+from sash.archive.planning import UpdatePlan, file_stem, plan_update, scheduled_slots
 from sash.archive.report import UpdateReport
-from sash.archive.rewrite import SlotResult, SlotTask, rewrite_slot
+from sash.archive.rewrite import Rewrites, SlotResult, SlotTask, SlotWork, rewrite_here, rewrite_slot
 from sash.archive.segment import read_segment
 from sash.archive.snapshot import Snapshot, open_snapshot
 from sash.archive.spec import BORN, DIES, ArchiveSpec
-from sash.archive.taken import Taken, alive, load_taken, locate, save_taken, strike
+from sash.archive.taken import Located, Taken, alive, load_taken, locate, save_taken, strike
 from sash.archive.techniques import Order, technique_of
 from sash.archive.update import Update, lasting, net
 from sash.archive.versions import DATA, Versions
@@ -45,6 +47,7 @@ class Prepared:
     layout_number: int
     taken: Taken
     unmatched: int
+    sought: int
 
     @property
     def tasks(self) -> tuple[SlotTask, ...]:
@@ -84,6 +87,7 @@ class ArchiveWriter:
         self.root = root
         self._durable = durable
         self._seed = seed
+        self._name = uuid.uuid4().hex
         self._versions = Versions(root)
         self._open = ExitStack()
         self._open.enter_context(self._versions.writing())
@@ -91,7 +95,8 @@ class ArchiveWriter:
             if anew:
                 last = max(self._versions.numbers(), default=-1)
                 entry = self._entry(spec, *_chosen(technique, grid))
-                self._publish(Manifest(last + 1, -1, None, spec, {0: entry}))
+                asked = questions(root, 0)[1]
+                self._publish(Manifest(last + 1, -1, None, spec, {0: entry}, asked=asked))
             else:
                 self._manifest = self._first(spec, technique, grid)
                 self._versions.collect()
@@ -102,11 +107,13 @@ class ArchiveWriter:
     def _first(self, spec: ArchiveSpec, technique: str, grid: tuple[int, int] | None) -> Manifest:
         entry = self._entry(spec, *_chosen(technique, grid))
         if not self._versions.numbers():
-            return Manifest(0, -1, None, spec, {0: entry})
+            # Questions that were asked of an archive that was here before are not about this one.
+            return Manifest(0, -1, None, spec, {0: entry}, asked=questions(self.root, 0)[1])
         manifest, lease = self._versions.lease()
         lease.close()
         _check_same(self.root, manifest.spec, spec)
-        if technique == AUTO or manifest.layouts[manifest.newest] == entry:
+        entry = replace(entry, span=manifest.entry.span)
+        if technique == AUTO or manifest.entry == entry:
             return manifest
         return _with_layout(manifest, entry)
 
@@ -132,23 +139,22 @@ class ArchiveWriter:
 
     # ------------------------------------------------------------------------------------- updates
 
-    def update(self, update: Update) -> UpdateReport:
-        """Plan, write and commit an update here."""
+    def update(self, update: Update, rewrite: Rewrites = rewrite_here) -> UpdateReport:
+        """Plan, write and commit an update; sub-indices are written as `rewrite` does it."""
         repeated = self.repeated(update.batch)
         if repeated is not None:
             return repeated
         spec = self._manifest.spec
         floors = {**self._manifest.floors, **update.floors}
-        rows = alive(lasting(update.rows, spec, update.through), spec, update.through, floors)
+        rows = lasting(update.rows, spec, update.through, self._manifest.entry.span)
+        rows = alive(rows, spec, update.through, floors)
         rows, taken = net(rows, update.taken_rows, update.taken_keys, spec, update.through)
         oldest = pc.min(rows.column(BORN)).as_py() if rows.num_rows else None
         since = None if oldest is None else oldest - 1
         prepared = self.prepare(update.batch, update.through, since, taken, update.taken_keys, update.floors)
         parts = prepared.split(rows)
-        results = [
-            rewrite_slot(task, parts.get(task.key), prepared.taken_of(task)) for task in prepared.tasks
-        ]
-        return self.commit(prepared, results)
+        work = [SlotWork(task, parts.get(task.key), prepared.taken_of(task)) for task in prepared.tasks]
+        return self.commit(prepared, rewrite(work))
 
     def repeated(self, batch: int) -> UpdateReport | None:
         """The counts of a batch that has been committed; None for the next one."""
@@ -175,16 +181,16 @@ class ArchiveWriter:
         if manifest.through is not None and through < manifest.through:
             raise InternalError(f"an archive at {manifest.through} is asked to go back to {through}")
         standing = load_taken(self.root, manifest)
-        unmatched = 0
-        rows = standing.rows
+        found = Located(standing.rows)
         if taken_rows is not None and taken_rows.num_rows:
             before = through if manifest.through is None else manifest.through
-            found, unmatched = locate(self.root, manifest, taken_rows, standing, before)
-            rows = pa.concat_tables([rows, found])
+            due = scheduled_slots(manifest, through, since)
+            found = locate(self.root, manifest, taken_rows, standing, before, due)
+            found = replace(found, rows=pa.concat_tables([standing.rows, found.rows]))
         keys = standing.keys
         if taken_keys is not None and taken_keys.num_rows:
             keys = pa.concat_tables([keys, taken_keys.select(keys.column_names).cast(keys.schema)])
-        taken = Taken(rows, keys)
+        taken = Taken(found.rows, keys)
         plan = plan_update(
             self.root,
             manifest,
@@ -194,9 +200,10 @@ class ArchiveWriter:
             taken.counts(),
             pc.max(keys.column(BORN)).as_py(),
             {**manifest.floors, **(floors or {})},
+            writer=self._name,
             durable=self._durable,
         )
-        return Prepared(plan, manifest.layout, manifest.newest, taken, unmatched)
+        return Prepared(plan, manifest.layout, manifest.newest, taken, found.unmatched, found.sought)
 
     def commit(self, prepared: Prepared, results: Sequence[SlotResult]) -> UpdateReport:
         """Make what the tasks of an update have written the next version."""
@@ -213,6 +220,7 @@ class ArchiveWriter:
         taken = _left(prepared, results, slots, manifest.spec)
         rows, keys = save_taken(self.root, plan.stem, taken, durable=self._durable)
         inserted = sum(result.inserted for result in results)
+        asked, counted = questions(self.root, manifest.asked)
         report = UpdateReport(
             version=plan.version,
             batch=plan.batch,
@@ -222,6 +230,7 @@ class ArchiveWriter:
             scheduled=len(plan.scheduled),
             rewritten=sum(result.is_rewritten for result in results),
             opened=sum(result.opened for result in results),
+            sought=prepared.sought,
             dropped=plan.dropped,
             inserted=inserted,
             removed=plan.dropped_rows
@@ -229,6 +238,9 @@ class ArchiveWriter:
             unmatched=prepared.unmatched,
             bytes_read=sum(result.bytes_read for result in results),
             bytes_written=sum(result.bytes_written for result in results),
+            rows=sum(slot.rows for slot in slots.values()),
+            bytes=sum(each.size for slot in slots.values() for each in slot.segments),
+            asked=asked,
         )
         counts = {name: value for name, value in asdict(report).items() if name != "is_repeated"}
         self._publish(
@@ -243,6 +255,8 @@ class ArchiveWriter:
                 taken_keys=keys,
                 floors=plan.floors,
                 report=counts,
+                asked=counted,
+                pace=(manifest.pace + asked) / 2,
             )
         )
         return report
@@ -254,14 +268,23 @@ class ArchiveWriter:
 
     # ----------------------------------------------------------------------------------- migration
 
-    def migrate(self, technique: str, grid: tuple[int, int] | None = None, *, gradually: bool = True) -> None:
+    def migrate(
+        self,
+        technique: str,
+        grid: tuple[int, int] | None = None,
+        *,
+        span: int | None = None,
+        gradually: bool = True,
+    ) -> None:
         """Go over to another technique: new rows go there from the next update on, or at once all rows do.
 
+        Where deaths are guesses, `span` is how far they lie ahead at most; left out, as far as before.
         Gradually, the old sub-indices empty out as their rows die, which takes a span of time and no work.
         At once, all live rows are read and written, and pass through memory.
         """
         entry = self._entry(self._manifest.spec, technique, grid)
-        if self._manifest.layouts[self._manifest.newest] == entry:
+        entry = replace(entry, span=span or self._manifest.entry.span)
+        if self._manifest.entry == entry:
             return
         changed = _with_layout(self._manifest, entry)
         changed = replace(changed, version=changed.version + 1)
@@ -281,7 +304,12 @@ class ArchiveWriter:
             for target, part in _split(rows, layout, manifest.newest).items():
                 parts.setdefault(target, []).append(part)
         stem = file_stem(
-            manifest.version, "migrate", layout.technique.name, layout.generations, layout.expirations
+            manifest.version,
+            self._name,
+            "migrate",
+            layout.technique.name,
+            layout.generations,
+            layout.expirations,
         )
         slots = {}
         for target, tables in sorted(parts.items()):

@@ -49,6 +49,9 @@ class RunOptions:
     max_state: int | None = None
     max_memory: int | None = None
     record_history: Path | None = None
+    refresh: str | None = None
+    policy: str | None = None
+    max_queries: int | None = None
 
 
 def bind(text: str) -> Program:
@@ -97,6 +100,9 @@ def run(
         max_memory=options.max_memory,
         aside=options.aside,
         record_history=options.record_history,
+        refresh=options.refresh,
+        policy=options.policy,
+        max_queries=options.max_queries,
         debug=options.debug,
         monitor=monitor,
         stop=stop,
@@ -260,6 +266,17 @@ def print_table(table: pa.Table, form: str) -> None:
         ConsoleSink("console:", table.schema).write(table)
         if not table.num_rows:
             print("(no rows)")
+
+
+def print_archives(program: Program, base_dir: Path) -> None:
+    """What SHOW ARCHIVES lists: how they are now."""
+    from sash.runtime.archived import described
+
+    for statement in program.shows:
+        if statement.kind == "archive":
+            print(f"{' '.join(statement.text.split()).rstrip(';')}: {len(program.archives)}")
+            if program.archives:
+                print_table(described(program.archives, base_dir), "table")
 
 
 def print_answers(program: Program, summary: Summary) -> None:

@@ -36,6 +36,7 @@ def describe(program: Program) -> Iterator[str]:
         every = intervals.write(archive.every)
         yield f"archive {archive.name} into {archive.sink} ({archive.technique}{grid}, every {every})"
         yield from _columns([(field.name, str(field.type)) for field in archive.plan.fields])
+    yield from (f"index {each}" for each in _indexes(program))
     yield (
         f"ok: {show.counted(len(program.streams), 'stream')}, "
         f"{show.counted(len(program.queries), 'query', 'queries')}"
@@ -44,20 +45,49 @@ def describe(program: Program) -> Iterator[str]:
 
 
 def shown(program: Program) -> Iterator[str]:
-    """What the SHOW statements of a program list: a line each, and its kind above."""
+    """What the SHOW statements of a program list: a line each, and its kind above.
+
+    What archives are like is told after the run.
+    """
     for statement in program.shows:
+        if statement.kind == "archive":
+            continue
+        sharing = _sharing(program) if statement.kind == "query" else {}
         kinds = {
             "stream": [f"{each.name} from {each.source}" for each in program.streams],
             "relation": [f"{each.name} from {each.source}" for each in program.relations],
             "query": [
-                f"{each.name} into {each.sink}" if each.sink else each.name for each in program.queries
+                (f"{each.name} into {each.sink}" if each.sink else each.name) + sharing.get(each.name, "")
+                for each in program.queries
             ],
-            "archive": [f"{each.name} into {each.sink}" for each in program.archives],
-            "index": [f"{each.name} on {each.stream} ({each.column})" for each in program.indexes],
+            "index": list(_indexes(program)),
         }
         lines = kinds[statement.kind]
         yield f"{' '.join(statement.text.split()).rstrip(';')}: {len(lines)}"
         yield from (f"  {line}" for line in lines)
+
+
+def _sharing(program: Program) -> dict[str, str]:
+    """What queries read, and with whom."""
+    from sash.sharing.of_plan import shared_in
+
+    told = {}
+    for name, shared in shared_in(program.streams, program.queries).items():
+        others = f", shared with {', '.join(shared.shared_with)}" if shared.shared_with else ""
+        told[name] = f": group {shared.group}, reads {shared.synopses} ({shared.rule}){others}"
+    return told
+
+
+def _indexes(program: Program) -> Iterator[str]:
+    if not program.indexes:
+        return
+    # Heavy, and most programs have none.
+    from sash.plan.cost.indexes import index_of_kept_rows
+
+    streams = {stream.name: stream for stream in program.streams}
+    for index in program.indexes:
+        chosen = index_of_kept_rows(index, streams[index.stream]).spec
+        yield f"{index.name} on {index.stream} ({index.column}) using {chosen}"
 
 
 def _columns(columns: Sequence[tuple[str, str]]) -> Iterator[str]:

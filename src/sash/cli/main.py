@@ -62,6 +62,11 @@ class Level(enum.StrEnum):
     ws = "ws"
 
 
+class Refresh(enum.StrEnum):
+    exact = "exact"
+    elastic = "elastic"
+
+
 class Scale(enum.StrEnum):
     small = "small"
     medium = "medium"
@@ -154,6 +159,21 @@ def run(
             metavar="FILE", help="Write down the movements of windows, for sash verify-history to check."
         ),
     ] = None,
+    refresh: Annotated[
+        Refresh,
+        typer.Option(
+            help="exact: every multiple of SLIDE is answered; elastic: the newest one, when time allows."
+        ),
+    ] = Refresh.exact,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The scheduler of --refresh elastic; hybrid-late-pending if none is named."
+        ),
+    ] = None,
+    max_queries: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Refuse to have more queries at a time.")
+    ] = None,
     metrics: MetricsOption = None,
     prometheus: PrometheusOption = None,
     metrics_port: MetricsPortOption = None,
@@ -180,6 +200,9 @@ def run(
             calls.size(max_state, "--max-state"),
             calls.size(max_memory, "--max-memory"),
             record_history,
+            refresh.value,
+            policy,
+            max_queries,
         )
         _run(text, base_dir, options, quiet=quiet)
 
@@ -375,6 +398,7 @@ def _run(text: str, base_dir: Path, options: RunOptions, *, quiet: bool) -> None
     with calls.watched(view, options.metrics) as monitor, view:
         summary = attend(lambda stop: calls.run(program, base_dir, options, monitor, stop), view)
     calls.print_answers(program, summary)
+    calls.print_archives(program, base_dir)
 
 
 def _introduce_demo(text: str, commands: tuple[str, ...]) -> None:

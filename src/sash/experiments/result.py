@@ -55,7 +55,9 @@ class Result:
             "table": [dict(row) for row in self.table],
             "claims": [asdict(claim) for claim in self.claims],
         }
-        path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        # Comparisons of what NumPy has measured give its own kind of bool.
+        text = json.dumps(content, indent=2, ensure_ascii=False, default=lambda scalar: scalar.item())
+        path.write_text(text + "\n")
         return path
 
     def __str__(self) -> str:

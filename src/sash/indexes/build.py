@@ -34,9 +34,9 @@ def value_index(spec: IndexSpec, type_: pa.DataType, *, sides: int = 1) -> Value
         case ValueIndexKind.T:
             return TIndex(type_, sides=sides)
         case ValueIndexKind.H:
-            return HIndex(type_, sides=sides)
+            return HIndex(type_, buckets=spec.buckets, sides=sides)
         case ValueIndexKind.UH:
-            return UHIndex(type_, sides=sides)
+            return UHIndex(type_, buckets=spec.buckets, sides=sides)
         case ValueIndexKind.G:
             return GIndex(type_, groups=spec.groups or 1, sides=sides)
 

@@ -58,7 +58,7 @@ class Domain:
 
     def read(self, values: pa.Array) -> Read:
         """Take values in. Strings that were not known are to be held, each of them, or forgotten."""
-        present = _present(values)
+        present = present_of(values)
         if present is not None:
             values_there = values.take(pa.array(present))
         else:
@@ -109,6 +109,7 @@ def ordinals_of(values: pa.Array) -> Ints:
     return np.array(numbers, dtype=np.int64)
 
 
-def _present(values: pa.Array) -> Ints | None:
+def present_of(values: pa.Array) -> Ints | None:
+    """The places of the values that are not NULL; None where all are there."""
     nulls = null_mask(values)
     return None if nulls is None else np.flatnonzero(~nulls)

@@ -199,7 +199,7 @@ class KeyedIndex(ValueIndex):
 
     def __init__(self, type_: pa.DataType, *, sides: int = 1) -> None:
         super().__init__(type_, sides=sides)
-        self.domain = Domain(type_, self._relabel)
+        self.domain = Domain(type_, self.relabel)
         self.keys: Ints = np.zeros(_SMALLEST, dtype=np.int64)
         self._holders: Ints = np.zeros(_SMALLEST, dtype=np.int64)
         self._is_linked: Bools = np.zeros(_SMALLEST, dtype=np.bool_)
@@ -324,7 +324,8 @@ class KeyedIndex(ValueIndex):
             self._room[2] -= len(gone)
             self.domain.release(self._holders[gone])
 
-    def _relabel(self, moved: Moved) -> None:
+    def relabel(self, moved: Moved) -> None:
+        """Ordinals that are held have become others, in the same order."""
         linked = np.flatnonzero(self._is_linked)
         self.keys[linked] = recoded(self.keys[linked], moved.old, moved.new)
         self._recode(moved)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from sash.errors import Place
 from sash.lang import algebra, intervals
+from sash.lang.indexing import IndexSpec
 from sash.lang.periodic import BoundSelect, OutputOperator, Window, periodic_select
 from sash.lang.types import Schema, Type
 from sash.lang.values import AggregateCall, AggregateFunction, Named, Scalar
@@ -149,18 +150,13 @@ class ArchiveDefinition:
 
 @dataclass(frozen=True, slots=True)
 class IndexDefinition:
-    """CREATE INDEX name ON stream (column) USING technique.
-
-    `size` is the number of groups of a G-INDEX, or of hash buckets of an H-INDEX or UH-INDEX.
-    """
+    """CREATE INDEX name ON stream (column) USING spec; None is AUTO."""
 
     name: str
     stream: str
     column: str
-    technique: str
-    options: Options = ()
+    spec: IndexSpec | None
     text: str = field(default="", compare=False)
-    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 
 from sqlglot import exp
 
-from sash.errors import BindError, DuplicateName, TypeMismatch, UnknownName
+from sash.errors import BindError, DuplicateName, SashError, TypeMismatch, UnknownName
 from sash.lang import algebra, intervals, nodes
 from sash.lang.bound import (
     ArchiveDefinition,
@@ -19,27 +19,19 @@ from sash.lang.bound import (
 )
 from sash.lang.context import Known
 from sash.lang.growth import grows, is_internal
+from sash.lang.indexing import read_index
 from sash.lang.queries import bind_plan
 from sash.lang.scalars import TYPES
 from sash.lang.types import Column, Schema, Type
 
-# The names of 000, 001 and 002 (chapter 4) for archives and of 003 for indexes of windows in memory.
+# The names of 000, 001 and 002 (chapter 4).
 ARCHIVE_TECHNIQUES = (
     "auto", "rebuild", "norebuild", "lazyrebuild", "lazynorebuild", "countrebuild", "countnorebuild",
     "chr-rebuild", "chr-norebuild", "random-rebuild", "random-norebuild",
     "reindex", "del", "r-ins", "d-ins", "r-exp", "d-exp", "wata",
 )  # fmt: skip
-INDEX_TECHNIQUES = ("l-index", "t-index", "h-index", "uh-index", "g-index", "ring", "aux", "bw", "db")
-# What a user may write for them: T for T-INDEX, RING DB for DB, and the names themselves.
-_INDEX_SPELLINGS = {
-    **{name.removesuffix("-index"): name for name in INDEX_TECHNIQUES if name.endswith("-index")},
-    **{f"ring {name}": name for name in ("aux", "bw", "db")},
-    **{name: name for name in INDEX_TECHNIQUES},
-}
 # What the transactions of readers can promise (002, chapter 7).
 ISOLATIONS = ("lws", "ws")
-_SIZED_INDEXES = ("h-index", "uh-index", "g-index")
-_MAX_INDEX_SIZE = 1_000_000
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.DOTALL)
 _UNITS = {"s": intervals.SECOND, "ms": intervals.MILLISECOND, "us": intervals.MICROSECOND}
 
@@ -181,17 +173,27 @@ def bind_index(node: nodes.CreateIndex, known: Known, text: str) -> IndexDefinit
     if stream is None:
         raise UnknownName("stream", name.name, known.streams, place=nodes.place_of(name, text))
     column = _column(node.args["column"], stream.schema, text)
+    for other in known.indexes.values():
+        if (other.stream, other.column) == (stream.name, column.name):
+            raise DuplicateName(
+                f"the index '{other.name}' is on '{column.name}' of '{stream.name}' already",
+                place=nodes.place_of(node.args["column"], text),
+                hint="drop it first: a column has one index, for values and for rows",
+            )
     written = node.args["technique"]
-    technique = _INDEX_SPELLINGS[_technique(written, tuple(_INDEX_SPELLINGS), "structure", text)]
-    return IndexDefinition(
-        node.this.name,
-        stream.name,
-        column.name,
-        technique,
-        bind_options(node, text),
-        nodes.source_of(node, text),
-        _index_size(written, technique, text),
-    )
+    words = str(written.this.this)
+    try:
+        spec = None if words == "auto" else read_index(words)
+    except SashError as failure:
+        failure.place = nodes.place_of(written, text)
+        raise
+    if node.args.get("options") is not None:
+        raise BindError(
+            "an index has no options",
+            place=nodes.place_of(node.this, text),
+            hint="what it is stands after USING: T, H OVER HASH, G(50), RING DB, AUTO",
+        )
+    return IndexDefinition(node.this.name, stream.name, column.name, spec, nodes.source_of(node, text))
 
 
 # -------------------------------------------------------------------- pieces
@@ -334,26 +336,6 @@ def _technique(node: exp.Expression, known: tuple[str, ...], what: str, text: st
     if name not in known:
         raise UnknownName(what, name, known, place=nodes.place_of(node, text))
     return name
-
-
-def _index_size(written: exp.Expression, technique: str, text: str) -> int | None:
-    if written.args.get("size") is None:
-        return None
-    size = int(written.args["size"].this)
-    if technique not in _SIZED_INDEXES:
-        raise BindError(
-            f"{technique.upper()} has no size",
-            place=nodes.place_of(written, text),
-            expected="G(groups), H(buckets) or UH(buckets), or a structure without a number",
-            got=nodes.source_of(written, text),
-        )
-    if not 1 <= size <= _MAX_INDEX_SIZE:
-        raise BindError(
-            f"an index has from 1 to {_MAX_INDEX_SIZE} groups or buckets",
-            place=nodes.place_of(written.args["size"], text),
-            got=str(size),
-        )
-    return size
 
 
 def _grid(technique: exp.Expression, text: str) -> tuple[int, int] | None:

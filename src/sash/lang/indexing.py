@@ -1,7 +1,8 @@
 """What `CREATE INDEX … USING` can name: how basic windows are stored, what indexes values, what finds tuples.
 
-    USING T                    a T-INDEX over LIST
+    USING T                    a T-INDEX over LIST; T-INDEX is another way to write it
     USING H OVER HASH          an H-INDEX over HASH
+    USING H(50)                an H-INDEX of 50 buckets; without a number they follow the values
     USING G(50)                a G-INDEX of 50 ranges over GROUP
     USING RING DB              rings with dirty bits on a T-INDEX
     USING RING BW ON H         backward-linked rings on an H-INDEX
@@ -51,19 +52,32 @@ class RingKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class IndexSpec:
-    """An index: `groups` are the ranges of a G-INDEX, `rings` is None where only values are indexed."""
+    """An index: `groups` are the ranges of a G-INDEX, `rings` is None where only values are indexed.
+
+    `buckets` are those of an H-INDEX or UH-INDEX; None: as many as there are values.
+    """
 
     values: ValueIndexKind = ValueIndexKind.T
     storage: Storage = Storage.LIST
     groups: int | None = None
     rings: RingKind | None = None
+    buckets: int | None = None
 
     def __post_init__(self) -> None:
         is_grouped = self.values is ValueIndexKind.G
-        if is_grouped and (self.groups is None or self.groups < 1):
+        if is_grouped and self.groups is None:
             raise _refused("a G-INDEX needs its number of ranges", hint="write G(50)")
         if not is_grouped and self.groups is not None:
             raise _refused(f"a {self.values.value}-INDEX has no ranges", hint="only G takes a number: G(50)")
+        if self.buckets is not None and self.values not in (ValueIndexKind.H, ValueIndexKind.UH):
+            raise _refused(
+                f"a {self.values.value}-INDEX has no size", hint="G(ranges), H(buckets) and UH(buckets) do"
+            )
+        size = self.groups if is_grouped else self.buckets
+        if size is not None and not 1 <= size <= _MOST:
+            raise _refused(
+                f"an index has from 1 to {_MOST:,} groups or buckets, not {size}", hint="write G(50)"
+            )
         if is_grouped and self.storage not in (Storage.LIST, Storage.GROUP):
             raise _refused(f"a G-INDEX does not work over {self.storage.value}", hint="use LIST or GROUP")
         if not is_grouped and self.storage is Storage.GROUP:
@@ -72,16 +86,18 @@ class IndexSpec:
             raise _refused("rings link tuples, and only LIST stores them", hint="leave OVER out")
 
     def __str__(self) -> str:
-        values = self.values.value if self.groups is None else f"G({self.groups})"
+        size = self.groups or self.buckets
+        values = self.values.value if size is None else f"{self.values.value}({size})"
         if self.rings is not None:
             kind = "RING" if self.rings is RingKind.RING else f"RING {self.rings.value}"
             return f"{kind} ON {values}"
         return f"{values} OVER {self.storage.value}"
 
 
-_VALUES = r"(?P<values>[A-Z]+)(?:\((?P<groups>\d+)\))?"
+_MOST = 1_000_000
+_VALUES = r"(?P<values>[A-Z]+)(?:-INDEX)?(?:\((?P<size>\d+)\))?"
 _VALUE_FORM = re.compile(rf"{_VALUES}(?: OVER (?P<storage>[A-Z]+))?")
-_RING_FORM = re.compile(rf"RING(?: (?!ON\b)(?P<rings>[A-Z]+))?(?: ON {_VALUES})?")
+_RING_FORM = re.compile(rf"(?:RING(?: (?!ON\b)(?P<rings>[A-Z]+))?|(?P<alone>AUX|BW|DB))(?: ON {_VALUES})?")
 
 
 def read_index(words: str) -> IndexSpec:
@@ -95,18 +111,20 @@ def read_index(words: str) -> IndexSpec:
     if found is None:
         raise BindError(
             f"'{words}' is no kind of index",
-            expected="T, H, UH, L or G(ranges), with OVER LIST | AGGR | HASH | GROUP; "
+            expected="AUTO; T, H, UH, L or G(ranges), with OVER LIST | AGGR | HASH | GROUP; "
             "or RING [AUX | BW | DB] [ON T | H | UH | L | G(ranges)]",
             id="index-kind",
         )
     part = found.groupdict()
     values = _one_of(ValueIndexKind, "value index", part["values"] or "T")
-    groups = None if part["groups"] is None else int(part["groups"])
-    if text.split(" ")[0] == "RING":
-        return IndexSpec(values, Storage.LIST, groups, _one_of(RingKind, "ring", part["rings"] or "RING"))
+    size = None if part["size"] is None else int(part["size"])
+    groups, buckets = (size, None) if values is ValueIndexKind.G else (None, size)
+    if found.re is _RING_FORM:
+        rings = _one_of(RingKind, "ring", part["rings"] or part["alone"] or "RING")
+        return IndexSpec(values, Storage.LIST, groups, rings, buckets)
     usual = Storage.GROUP if values is ValueIndexKind.G else Storage.LIST
     storage = usual if part["storage"] is None else _one_of(Storage, "storage", part["storage"])
-    return IndexSpec(values, storage, groups)
+    return IndexSpec(values, storage, groups, buckets=buckets)
 
 
 def _one_of(kind: type[E], what: str, name: str) -> E:

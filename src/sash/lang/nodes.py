@@ -134,13 +134,12 @@ class CreateQuery(exp.Expression):
 
 
 class Technique(exp.Expression):
-    """What stands after USING, in lower case: with the grid G×E of an archive, or the size of an index."""
+    """What stands after USING, in lower case, with the grid G×E of an archive."""
 
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True,
         "generations": False,
         "expirations": False,
-        "size": False,
     }
 
 

@@ -225,8 +225,8 @@ class CqlParser(QueryParser):
         self.expect_token(TokenType.L_PAREN, "'(' and a column")
         column = self.name("a column")
         self.expect_token(TokenType.R_PAREN, "')'")
-        technique = self._technique("a structure, such as T-INDEX")
-        self._structure(technique)
+        self.expect("USING")
+        technique = self._structure()
         options = self._options() if self.accept("WITH") else None
         return nodes.CreateIndex(
             this=name, stream=stream, column=column, technique=technique, options=options
@@ -236,20 +236,33 @@ class CqlParser(QueryParser):
         """USING and a name, which may have a hyphen."""
         self.expect("USING")
         first = self._curr
-        name = self.name(what).name
-        if self._match(TokenType.DASH):
-            name += "-" + self.name(what).name
-        return mark(nodes.Technique(this=exp.Var(this=name.lower())), first, self._prev)
+        name = self._hyphenated(what).lower()
+        return mark(nodes.Technique(this=exp.Var(this=name)), first, self._prev)
 
-    def _structure(self, technique: nodes.Technique) -> None:
-        """`RING DB`: a ring and its variant; `G(50)`: a structure and its size."""
-        if technique.this.this == "ring" and self.word() and self.word() != "WITH":
-            variant = self.name("AUX, BW or DB").name
-            technique.this.set("this", f"ring {variant}")
+    def _structure(self) -> nodes.Technique:
+        """`H OVER HASH`, `RING DB ON T`, `G(50)`: what indexes values, stores them, links rows."""
+        first = self._curr
+        words = [self._sized("a structure, such as T, RING DB or AUTO")]
+        if words == ["ring"] and self.word() and self.word() not in ("ON", "WITH"):
+            words.append(self.name("AUX, BW or DB").name)
+        if self.accept("ON"):
+            words += ["on", self._sized("T, H, UH, L or G(50)")]
+        elif self.accept("OVER"):
+            storage = "group" if self.accept("GROUP") else self.name("LIST, AGGR, HASH or GROUP").name
+            words += ["over", storage]
+        return mark(nodes.Technique(this=exp.Var(this=" ".join(words))), first, self._prev)
+
+    def _sized(self, what: str) -> str:
+        """A name, which may have a hyphen and a number in parentheses."""
+        name = self._hyphenated(what)
         if self._match(TokenType.L_PAREN):
-            technique.set("size", self.count("how many groups or buckets"))
+            name += f"({self.count('how many groups or buckets').this})"
             self.expect_token(TokenType.R_PAREN, "')'")
-        mark(technique, technique, self._prev)
+        return name
+
+    def _hyphenated(self, what: str) -> str:
+        name = self.name(what).name
+        return f"{name}-{self.name(what).name}" if self._match(TokenType.DASH) else name
 
     def _grid(self, technique: nodes.Technique) -> None:
         """`4x4`: the partitions of generation and of expiration times."""

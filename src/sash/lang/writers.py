@@ -143,9 +143,8 @@ def _create_query(self: generator.Generator, node: nodes.CreateQuery) -> str:
 
 
 def _technique(self: generator.Generator, node: nodes.Technique) -> str:
-    grid, size = self.sql(node, "generations"), self.sql(node, "size")
-    name = str(node.this.this).upper() + (f"({size})" if size else "")
-    return name + (f" {grid}x{self.sql(node, 'expirations')}" if grid else "")
+    grid = self.sql(node, "generations")
+    return str(node.this.this).upper() + (f" {grid}x{self.sql(node, 'expirations')}" if grid else "")
 
 
 def _create_archive(self: generator.Generator, node: nodes.CreateArchive) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sash.errors import BindError, UnknownName
 from sash.lang.algebra import Node, Window
+from sash.plan import refresh
 from sash.plan.cost import Strategy
 from sash.plan.physical import Choices, JoinAlgorithm
 
@@ -15,7 +16,7 @@ _JOINS = {
     "lazy": JoinAlgorithm.LAZY,
     "lazy-restore": JoinAlgorithm.LAZY_RESTORE,
 }
-_OPTIONS = ("strategy", "join")
+_OPTIONS = ("strategy", "join", *refresh.OPTIONS)
 
 
 def choices_of(options: Mapping[str, object], plan: Node) -> Choices:

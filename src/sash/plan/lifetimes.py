@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from sash.lang import algebra
 from sash.lang.algebra import Node, WindowKind, WindowSpec
@@ -63,6 +64,34 @@ def sub_window_grain(node: Node, streams: Streams, step: int) -> int | None:
                 return None
     length = lengths.pop() if len(lengths) == 1 else None
     return step if length is not None and length % step == 0 else None
+
+
+class Counted(NamedTuple):
+    """A window of the last `rows` tuples of a stream."""
+
+    stream: str
+    rows: int
+
+
+def counted_windows(node: Node) -> tuple[Counted, ...]:
+    """The windows of rows by which results leave, so that rates of arrival tell when; none where other
+    things decide, too.
+    """
+    found = []
+    for each in node.walk():
+        match each:
+            case algebra.Window() if each.spec.rows is not None:
+                stream = _bare(each.input)
+                if each.spec.partition or not isinstance(stream, algebra.Stream):
+                    return ()
+                found.append(Counted(stream.name, each.spec.rows))
+            case algebra.Window() | algebra.Select() | algebra.Project() | algebra.Join():
+                pass
+            case algebra.RelationJoin() | algebra.Relation() | algebra.Stream() | algebra.Output():
+                pass
+            case _:
+                return ()
+    return tuple(found)
 
 
 def _length(spec: WindowSpec, unit: int) -> int | None:

@@ -4,18 +4,29 @@ Queries over the same stream with the same WHERE and the same grouping read one 
 their windows, aggregates and HAVING: its panes are fine enough for all of their windows and it keeps
 the union of their measures. The values of an argument, for aggregates that need them, are counted beside it,
 once for all of its queries: they are a synopsis by one more key.
+
+A synopsis whose rows others have, together or with something to be taken away, is not kept: it is read from
+those (002, section 8.3.3; `covers.py`). That is done where it costs the others at most measures of rows that
+they have, never finer panes; and for queries that come into a run, where what is there reaches far enough
+back.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from sash.lang.bound import AggregateCall, BoundSelect, QueryDefinition, Scalar, StreamDefinition, Window
 from sash.lang.periodic import not_yet
-from sash.plan.measures import ROWS, Measure, frequent_of, measures_of, values_of
+from sash.lang.types import Type
+from sash.plan.covers import Cover, find_cover
+from sash.plan.duplicates import Algebra, algebra_of, counts_matter
+from sash.plan.measures import ROWS, Measure, MeasureKind, frequent_of, measures_of, values_of
 from sash.plan.panes import Panes
+from sash.plan.predicates import predicate_of
 from sash.plan.sketches import Sketched, SketchKind, sketches_of
 
 
@@ -25,7 +36,9 @@ class SynopsisSpec:
 
     `values` are arguments whose values are counted beside it, each by a synopsis that is `of` this one; for
     calls of FREQUENT they are counted, too, and lists are kept of them; and for approximate aggregates, which
-    keep some of them. Where only different values matter, hashes stand for them (`is_hashed`).
+    keep some of them. Where only different values matter, hashes stand for them (`is_hashed`). One with a
+    `cover` keeps nothing: it is what the synopses of the cover have, and if those overlap it does not count
+    rows, but has all groups.
     """
 
     name: str
@@ -40,6 +53,8 @@ class SynopsisSpec:
     frequent: tuple[AggregateCall, ...] = ()
     sketches: tuple[Sketched, ...] = ()
     is_hashed: bool = False
+    cover: Cover | None = None
+    counts_rows: bool = True
 
     def counting(self) -> Iterator[SynopsisSpec]:
         """The synopses that count its values: the last key is the argument."""
@@ -75,8 +90,14 @@ class SynopsisSpec:
         is_own = self.longest == select.window.range and self.panes == Panes.covering((select.window,))
         if depends_on_panes(select) and not is_own:
             return False
-        measures = {measure for call in select.aggregates for measure in measures_of(call)}
-        return measures <= {*self.measures, ROWS}
+        if not self.counts_rows and counts_matter(select):
+            return False
+        return set(_measures((select,))) <= set(self.measures)
+
+    @property
+    def bases(self) -> tuple[str, ...]:
+        """The names of the synopses in which its rows are kept."""
+        return (self.name,) if self.cover is None else (*self.cover.plus, *self.cover.minus)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -117,7 +138,16 @@ class PeriodicPlan:
         return next(stream for stream in self.streams if stream.name == name)
 
     def synopses_of(self, stream: str) -> tuple[SynopsisSpec, ...]:
-        return tuple(synopsis for synopsis in self.synopses if synopsis.stream == stream)
+        """The synopses that are kept of a stream."""
+        return tuple(spec for spec in self.synopses if spec.stream == stream and spec.cover is None)
+
+    def synopsis(self, name: str) -> SynopsisSpec:
+        return next(spec for spec in self.synopses if spec.name == name)
+
+    def readers_of(self, synopsis: str) -> tuple[PeriodicQuery, ...]:
+        """The queries that are answered from what a synopsis keeps, alone or with others."""
+        reading = {synopsis, *(spec.name for spec in self.synopses if synopsis in spec.bases)}
+        return tuple(query for query in self.queries if query.synopsis in reading)
 
     def queries_of(self, synopsis: str) -> tuple[PeriodicQuery, ...]:
         return tuple(query for query in self.queries if query.synopsis == synopsis)
@@ -142,66 +172,230 @@ def is_periodic(query: QueryDefinition) -> bool:
     return query.select is not None and not forced and query.archive is None
 
 
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """Synopses that are there already when queries come.
+
+    `reach`: so long are the windows that each has in full; one without cannot be put together with others.
+    `covers`: what has been decided so, by query; None: it is to be decided.
+    """
+
+    specs: tuple[SynopsisSpec, ...] = ()
+    reach: Mapping[str, int] = field(default_factory=dict)
+    covers: Mapping[str, Cover] | None = None
+
+
+NO_HOSTS = Hosts()
+
+
 def plan_periodic(
     streams: Iterable[StreamDefinition],
     queries: Iterable[QueryDefinition],
     name: str = "s",
-    hosts: Sequence[SynopsisSpec] = (),
+    hosts: Hosts = NO_HOSTS,
 ) -> PeriodicPlan:
-    """`name`: what the names of synopses begin with; `hosts`: synopses that are there already."""
+    """`name`: what the names of synopses begin with."""
     definitions = tuple(queries)
     groupings: dict[object, list[QueryDefinition]] = {}
-    planned: dict[str, PeriodicQuery] = {}
+    planned: dict[str, str] = {}
     for query in definitions:
         select = select_of(query)
-        host = next((spec for spec in hosts if spec.covers(select)), None)
+        host = next((spec for spec in hosts.specs if spec.covers(select)), None)
         if host is not None:
-            planned[query.name] = PeriodicQuery(query, host.name)
+            planned[query.name] = host.name
             continue
         # Lists depend on the sub-windows, so they are the window's own, whatever panes other queries have.
         window = select.window if depends_on_panes(select) else None
-        groupings.setdefault((select.stream, select.where, select.keys, window), []).append(query)
+        cover = _cover_of_hosts(query, hosts)
+        groupings.setdefault((select.stream, select.where, select.keys, window, cover), []).append(query)
     synopses: list[SynopsisSpec] = []
+    members: dict[str, list[QueryDefinition]] = {}
     made = itertools.count()
-    for members in groupings.values():
-        for panes, sharers in _share_panes(members):
+    for (*_, cover), gathered in groupings.items():  # type: ignore[misc]
+        for panes, sharers in _share_panes(gathered):
             spec = _synopsis(f"{name}{next(made)}", panes, sharers)
-            synopses += [spec, *spec.counting()]
-            planned.update({query.name: PeriodicQuery(query, spec.name) for query in sharers})
-    return PeriodicPlan(tuple(streams), tuple(synopses), tuple(planned[query.name] for query in definitions))
+            synopses.append(spec if cover is None else _covered(spec, cover, sharers))
+            members[spec.name] = sharers
+    for spec in (shared := _Rows(synopses, members)).synopses:
+        planned.update(dict.fromkeys((query.name for query in members[spec.name]), shared.host(spec.name)))
+    kept = [each for spec in shared.kept() for each in (spec, *spec.counting())]
+    return PeriodicPlan(
+        tuple(streams),
+        tuple(kept),
+        tuple(PeriodicQuery(query, planned[query.name]) for query in definitions),
+    )
+
+
+class _Rows:
+    """Which of the synopses that queries come with are kept, and which are read from others."""
+
+    def __init__(
+        self, synopses: Sequence[SynopsisSpec], members: Mapping[str, Sequence[QueryDefinition]]
+    ) -> None:
+        self.synopses = synopses
+        self._made = {spec.name: spec for spec in synopses}
+        self._hosts: dict[str, str] = {}
+        families: dict[object, list[SynopsisSpec]] = defaultdict(list)
+        for spec in synopses:
+            if spec.cover is None:
+                families[spec.stream, spec.keys].append(spec)
+        for family in families.values():
+            if len(family) > 1:
+                self._share(family, members)
+
+    def _share(
+        self, family: Sequence[SynopsisSpec], members: Mapping[str, Sequence[QueryDefinition]]
+    ) -> None:
+        """Find unions of others, then what others have less the rest."""
+        contained = _contained(family)
+        kept: dict[str, None] = {}
+        read: set[str] = set()
+        for is_second in (False, True):
+            for spec in sorted(family, key=lambda each: contained[each.name]):
+                if is_second and (spec.name in read or spec.name not in kept):
+                    continue
+                selects = [select_of(query) for query in members[spec.name]]
+                there = [self._made[name] for name in kept if name != spec.name]
+                cover = _find_cover(selects, there, may_add=True)
+                if cover is None:
+                    kept[spec.name] = None
+                    continue
+                kept.pop(spec.name, None)
+                read.update((*cover.plus, *cover.minus))
+                self._cover(self._made[spec.name], cover, members[spec.name])
+
+    def _cover(self, spec: SynopsisSpec, cover: Cover, queries: Iterable[QueryDefinition]) -> None:
+        for name in (*cover.plus, *cover.minus):
+            part = self._made[name]
+            lacking = tuple(measure for measure in spec.measures if measure not in part.measures)
+            self._made[name] = replace(
+                part, measures=(*part.measures, *lacking), longest=max(part.longest, spec.longest)
+            )
+        if len(cover) == 1:
+            self._hosts[spec.name] = cover.plus[0]
+        else:
+            self._made[spec.name] = _covered(spec, cover, queries)
+
+    def host(self, name: str) -> str:
+        """The synopsis that queries of another one read: it may have the same rows by another condition."""
+        return self._hosts.get(name, name)
+
+    def kept(self) -> Iterator[SynopsisSpec]:
+        return (spec for name, spec in self._made.items() if name not in self._hosts)
+
+
+def _contained(family: Sequence[SynopsisSpec]) -> dict[str, int]:
+    """How many others of a family have only rows that it has: those are what it may be put together from."""
+    predicates = {spec.name: predicate_of(spec.where) for spec in family}
+    return {
+        name: sum(part.implies(whole) for part in predicates.values() if part is not whole)
+        for name, whole in predicates.items()
+    }
+
+
+def _covered(spec: SynopsisSpec, cover: Cover, queries: Iterable[QueryDefinition]) -> SynopsisSpec:
+    """A synopsis that is read from others."""
+    return replace(spec, cover=cover, counts_rows=any(counts_matter(select_of(query)) for query in queries))
+
+
+def _cover_of_hosts(query: QueryDefinition, hosts: Hosts) -> Cover | None:
+    """The hosts from which a query that comes into a run is put together."""
+    if hosts.covers is not None:
+        return hosts.covers.get(query.name)
+    select = select_of(query)
+    there = [
+        spec
+        for spec in hosts.specs
+        if spec.of is None
+        and spec.cover is None
+        and (spec.stream, spec.keys) == (select.stream, select.keys)
+        and hosts.reach.get(spec.name, -1) >= select.window.range
+    ]
+    return _find_cover([select], there, may_add=False) if there else None
+
+
+def _find_cover(
+    selects: Sequence[BoundSelect], candidates: Collection[SynopsisSpec], *, may_add: bool
+) -> Cover | None:
+    """The candidates that have the rows of queries with one condition, for all of their windows and measures.
+
+    `may_add`: measures can be added to rows that a candidate has, but not only to be taken away again.
+    """
+    calls = [call for select in selects for call in select.aggregates]
+    measures = _measures(selects)
+    # Codes of strings are each synopsis's own.
+    is_coded = any(m.kind in _EXTREMA and m.argument and m.argument.type is Type.STRING for m in measures)
+    if is_coded or values_of(calls) or frequent_of(calls) or sketches_of(calls):
+        return None
+    predicate = predicate_of(selects[0].where)
+    windows = {select.window for select in selects}
+    algebra = algebra_of(measures, counts_matter=any(map(counts_matter, selects)))
+    fitting = [
+        spec
+        for spec in candidates
+        if not (spec.frequent or any(each.depends_on_panes for each in spec.sketches))
+        and all(_have(spec.panes, window) for window in windows)
+    ]
+    complete = [spec for spec in fitting if set(measures) <= set(spec.measures)]
+    addable = Algebra.SENSITIVE if algebra is Algebra.SUBTRACTABLE else algebra
+    usable = {spec.name: predicate_of(spec.where) for spec in (fitting if may_add else complete)}
+    cover = find_cover(predicate, usable, addable) if usable else None
+    if cover is None and algebra is Algebra.SUBTRACTABLE and len(complete) > 1:
+        cover = find_cover(predicate, {spec.name: predicate_of(spec.where) for spec in complete}, algebra)
+    return cover
+
+
+_EXTREMA = (MeasureKind.MIN, MeasureKind.MAX)
+
+
+@lru_cache(maxsize=4096)
+def _have(panes: Panes, window: Window) -> bool:
+    return panes.have(window)
 
 
 def _share_panes(queries: list[QueryDefinition]) -> list[tuple[Panes, list[QueryDefinition]]]:
     """Queries gathered greedily, coarse slides first, as long as their common panes are few enough."""
-    shares: list[tuple[Panes, list[QueryDefinition]]] = []
-    for query in sorted(queries, key=lambda query: -select_of(query).window.slide):
-        for position, (_, members) in enumerate(shares):
-            common = Panes.covering(select_of(member).window for member in (*members, query))
+    ordered = sorted(queries, key=lambda query: -select_of(query).window.slide)
+    shares: list[tuple[Panes, list[Window]]] = []
+    for window in dict.fromkeys(select_of(query).window for query in ordered):
+        for position, (_, windows) in enumerate(shares):
+            common = Panes.covering((*windows, window))
             if common is not None:
-                shares[position] = (common, [*members, query])
+                shares[position] = (common, [*windows, window])
                 break
         else:
-            own = Panes.covering((select_of(query).window,))
+            own = Panes.covering((window,))
             assert own is not None, "one window has at most two edges a slide"
-            shares.append((own, [query]))
-    return shares
+            shares.append((own, [window]))
+    members: dict[Window, list[QueryDefinition]] = {}
+    found = []
+    for panes, windows in shares:
+        sharers: list[QueryDefinition] = []
+        members.update(dict.fromkeys(windows, sharers))
+        found.append((panes, sharers))
+    for query in ordered:
+        members[select_of(query).window].append(query)
+    return found
 
 
 def _synopsis(name: str, panes: Panes, queries: list[QueryDefinition]) -> SynopsisSpec:
     first = select_of(queries[0])
-    measures = dict.fromkeys(
-        measure for query in queries for call in select_of(query).aggregates for measure in measures_of(call)
-    )
-    measures.pop(ROWS, None)
+    measures = _measures([select_of(query) for query in queries])
     return SynopsisSpec(
         name,
         first.stream,
         first.where,
         first.keys,
         panes,
-        (ROWS, *measures),
+        measures,
         max(select_of(query).window.range for query in queries),
         values_of(call for query in queries for call in select_of(query).aggregates),
         frequent=frequent_of(call for query in queries for call in select_of(query).aggregates),
         sketches=sketches_of(call for query in queries for call in select_of(query).aggregates),
     )
+
+
+def _measures(selects: Iterable[BoundSelect]) -> tuple[Measure, ...]:
+    """What must be kept of rows to answer some queries, their number first."""
+    needed = (m for select in selects for call in select.aggregates for m in measures_of(call))
+    return tuple(dict.fromkeys((ROWS, *needed)))

@@ -23,8 +23,9 @@ from sash.plan.canonical import canonical
 from sash.plan.choices import choices_of
 from sash.plan.cost import Statistics
 from sash.plan.optimize import optimize
-from sash.plan.periodic import PeriodicPlan, SynopsisSpec, is_periodic, plan_periodic
+from sash.plan.periodic import NO_HOSTS, Hosts, PeriodicPlan, is_periodic, plan_periodic
 from sash.plan.physical import Choices, Exec, to_physical
+from sash.plan.refresh import check_refresh
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +147,16 @@ def plan_run(
     program: Program,
     number: int = 0,
     asked: Sequence[QueryDefinition] | None = None,
-    hosts: Sequence[SynopsisSpec] = (),
+    hosts: Hosts = NO_HOSTS,
 ) -> RunPlan:
     """The plan of all standing queries of a program, those of its archives, and what is asked (None: all).
 
-    Periodic queries read one of the `hosts`, synopses of plans that came before, if it covers them.
+    Periodic queries read the `hosts`, synopses of plans that came before, where those answer them.
     """
     statistics = Statistics.from_definitions((*program.streams, *program.relations))
     standing = standing_in(program)
+    for query in program.queries:
+        check_refresh(query)
     periodic = [query for query in standing if is_periodic(query)]
     continuous = tuple(
         _continuous(query, program, statistics) for query in standing if not is_periodic(query)

@@ -1,38 +1,33 @@
 """One-time queries over archives: the files are read as the key allows, the rest is like any one-time query.
 
 What WHERE says of the key of an archive becomes a probe or a range; without such a condition the archive is
-scanned. The rows take the place of a relation that does not change. No pipeline has to run.
+scanned. The rows take the place of a relation that does not change. No pipeline has to run, unless the
+question is about streams, too: then the rows go along with it to whoever knows their windows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
-from sqlglot import exp
 
-from sash.archive import Among, Between, open_snapshot
-from sash.archive.conditions import Value
+from sash.archive import open_snapshot
 from sash.archive.versions import Versions
-from sash.errors import NotYet
 from sash.lang import Program, algebra
 from sash.lang.algebra import Node, OutputKind
 from sash.lang.bound import ArchiveDefinition, OneTimeQuery, RelationDefinition, Scalar
 from sash.lang.types import Column, Schema
 from sash.operators.delta import ARROW_TYPES, one_array
-from sash.plan.constants import is_plain
+from sash.plan.key_conditions import conditions_in
 from sash.plan.rules import apply_rules
-from sash.plan.run_plan import feed_of, plan_run
-from sash.plan.scalars import conjuncts, tree_of
-from sash.runtime.continuous import ContinuousPlane, relation_delta
+from sash.plan.run_plan import plan_run
+from sash.plan.scalars import conjuncts
+from sash.runtime.continuous import ContinuousPlane
 from sash.runtime.look import OnceAnswer
-from sash.runtime.sources import read_whole
+from sash.runtime.relations import Given, read_relations
 from sash.transactions.events import Isolation
-
-Condition = Among | Between
 
 
 def known_archive(directory: Path) -> ArchiveDefinition:
@@ -59,12 +54,15 @@ _DESCRIBED = pa.schema(
         ("sink", pa.string()),
         ("technique", pa.string()),
         ("version", pa.int64()),
+        ("versions", pa.int64()),
         ("through", pa.timestamp("us", "UTC")),
         ("rows", pa.int64()),
         ("bytes", pa.int64()),
+        ("segments", pa.int64()),
         ("sub_indices", pa.int64()),
         ("balance", pa.float64()),
         ("taken_back", pa.int64()),
+        ("pace", pa.float64()),
     ]
 )
 
@@ -84,36 +82,47 @@ def described(archives: Sequence[ArchiveDefinition], base_dir: Path) -> pa.Table
     return pa.Table.from_pylist(rows, _DESCRIBED)
 
 
-def once_archived(plan: algebra.Output, program: Program, base_dir: Path) -> OnceAnswer:
-    """Answer a one-time query over archives of the program; the instant is that of the oldest of them."""
-    if any(isinstance(leaf, algebra.Stream) for leaf in plan.walk()):
-        raise NotYet(
-            "a question that reads an archive and a stream cannot be answered yet",
-            hint="ask the archive for its rows, and the stream for its own",
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A question with relations in the places of archives, and their rows.
+
+    `instant` is that of the oldest archive, None if none has a version. `reads_changes`: it reads streams,
+    too, or relations that change.
+    """
+
+    program: Program
+    given: Given
+    instant: int | None
+
+    @property
+    def reads_changes(self) -> bool:
+        (question,) = self.program.one_time
+        return any(
+            isinstance(leaf, algebra.Stream) or (isinstance(leaf, algebra.Relation) and not leaf.is_static)
+            for leaf in question.plan.walk()
         )
+
+
+def without_archives(question: OneTimeQuery, program: Program, base_dir: Path) -> Replaced:
+    """Read what a one-time query needs of the archives of a program."""
     reader = _Reader({archive.name: archive for archive in program.archives}, base_dir)
-    asked = reader.without_archives(apply_rules(plan).plan)
+    asked = reader.without_archives(apply_rules(question.plan).plan)
     assert isinstance(asked, algebra.Output)
     relations = (*program.relations, *reader.relations)
-    alone = Program((OneTimeQuery(asked),), (), relations, (), (), ())
-    run = plan_run(alone)
-    given = dict(reader.rows)
-    for relation in run.relations:
-        if not relation.is_static:
-            raise NotYet(
-                f"a question that reads an archive and the changes of relation '{relation.name}' "
-                "cannot be answered yet",
-                hint="a relation without TIMESTAMP BY is read once, and can be joined with an archive",
-            )
-        if relation.name not in given:
-            given[relation.name] = tuple(read_whole(feed_of(relation), base_dir))
+    alone = Program((replace(question, plan=asked),), program.streams, relations, (), (), ())
+    return Replaced(alone, reader.rows, min(reader.instants, default=None))
+
+
+def once_archived(asked: Replaced, base_dir: Path) -> OnceAnswer:
+    """Answer a question over archives and what does not change, of the instant of the oldest archive."""
+    run = plan_run(asked.program)
     plane = ContinuousPlane(run)
-    rows = [(f"relation {name}", 0, relation_delta(columns)) for name, columns in given.items()]
-    plane.begin_with(-1, rows)
+    relations = read_relations(run, base_dir, asked.given)
+    plane.begin_with(-1, [(f"relation {name}", 0, delta) for name, delta in relations.items()])
     for _ in plane.answer(0, (), {}, 0):
         pass
     (answer,) = plane.once().values()
-    return OnceAnswer(answer, min(reader.instants, default=None), -1, Isolation.WS)
+    return OnceAnswer(answer, asked.instant, -1, Isolation.WS)
 
 
 @dataclass(slots=True)
@@ -145,7 +154,7 @@ class _Reader:
             conditions = [
                 condition
                 for predicate in where
-                for condition in _conditions(predicate, leaf.qualifier)
+                for condition in conditions_in(predicate, leaf.qualifier)
                 if condition.column in snapshot.spec.key
             ]
             table = snapshot.read(conditions, columns=names, within=leaf.range)
@@ -161,75 +170,3 @@ class _Reader:
             for column, each in zip(table.columns, leaf.fields, strict=True)
         )
         return algebra.Relation(name, leaf.qualifier, leaf.columns, (), False, True)
-
-
-# ------------------------------------------------------------------------ what WHERE says of a key
-
-_MIRRORED: dict[type[exp.Binary], type[exp.Binary]] = {
-    exp.EQ: exp.EQ,
-    exp.GT: exp.LT,
-    exp.GTE: exp.LTE,
-    exp.LT: exp.GT,
-    exp.LTE: exp.GTE,
-}
-
-
-def _conditions(predicate: Scalar, qualifier: str) -> Iterator[Condition]:
-    """Conditions on single columns that hold wherever the predicate does."""
-    tree = tree_of(predicate.sql).unnest()
-    match tree:
-        case exp.In() if tree.args.get("query") is None:
-            name = _column(tree.this, qualifier)
-            values = [_constant(each) for each in tree.expressions]
-            if name is not None and values and all(value is not None for value in values):
-                yield Among(name, tuple(value for value in values if value is not None))
-        case exp.Between():
-            name = _column(tree.this, qualifier)
-            low, high = _constant(tree.args["low"]), _constant(tree.args["high"])
-            if name is not None and low is not None and high is not None:
-                yield Between(name, low, high)
-        case exp.EQ() | exp.GT() | exp.GTE() | exp.LT() | exp.LTE():
-            kind: type[exp.Binary] = type(tree)
-            name, value = _column(tree.this, qualifier), _constant(tree.expression)
-            if name is None:
-                kind = _MIRRORED[kind]
-                name, value = _column(tree.expression, qualifier), _constant(tree.this)
-            if name is not None and value is not None:
-                yield _compared(name, kind, value)
-
-
-def _compared(name: str, kind: type[exp.Binary], value: Value) -> Condition:
-    if kind is exp.EQ:
-        return Among(name, (value,))
-    is_open = kind in (exp.GT, exp.LT)
-    if kind in (exp.GT, exp.GTE):
-        return Between(name, low=value, is_low_open=is_open)
-    return Between(name, high=value, is_high_open=is_open)
-
-
-def _column(tree: exp.Expr, qualifier: str) -> str | None:
-    tree = tree.unnest()
-    if isinstance(tree, exp.Column) and tree.name.startswith(f"{qualifier}."):
-        return tree.name[len(qualifier) + 1 :]
-    return None
-
-
-def _constant(tree: exp.Expr) -> Value | None:
-    """The value of a constant; None where it is not one, or NULL."""
-    tree = tree.unnest()
-    if not is_plain(tree):
-        return None
-    match tree:
-        case exp.Neg():
-            return -float(tree.this.this)
-        case exp.Boolean():
-            return bool(tree.this)
-        case exp.Literal():
-            return str(tree.this) if tree.is_string else float(tree.this)
-        case exp.Cast(this=exp.Literal(is_string=True)):
-            return datetime.fromisoformat(tree.this.this)
-        case exp.Cast(this=exp.Neg()):
-            return -int(tree.this.this.this)
-        case exp.Cast(this=exp.Literal()):
-            return int(tree.this.this)
-    return None

@@ -39,7 +39,7 @@ from sash.runtime.recipe import Recipe
 from sash.runtime.report import StreamCounts
 from sash.runtime.retained import KeptFile
 
-FORMAT = 3
+FORMAT = 4
 CELLS, FEED, IDENTITY = "cells", "feed", "format.json"
 
 
@@ -68,7 +68,11 @@ class PartState:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The state after a committed batch. `made` is how many parts the run has had."""
+    """The state after a committed batch. `made` is how many parts the run has had.
+
+    `held_from` has synopses that do not know everything: what came after that instant they know. `refreshes`
+    is how queries fared that are refreshed elastically.
+    """
 
     batch: int
     streams: Mapping[str, StreamState]
@@ -84,6 +88,8 @@ class Manifest:
     parts: tuple[PartState, ...] = ()
     made: int = 0
     kept: tuple[KeptFile, ...] = ()
+    held_from: Mapping[str, int] = field(default_factory=dict)
+    refreshes: Mapping[str, list[int]] = field(default_factory=dict)
 
     def to_json(self) -> str:
         return json.dumps(
@@ -104,6 +110,8 @@ class Manifest:
                 "parts": [[p.number, dict(p.first), list(p.dropped), p.since] for p in self.parts],
                 "made": self.made,
                 "kept": [list(asdict(file).values()) for file in self.kept],
+                "held_from": dict(self.held_from),
+                "refreshes": dict(self.refreshes),
                 "panes": [[file.name, file.synopsis, file.until, file.checksum] for file in self.panes],
             }
         )
@@ -126,6 +134,8 @@ class Manifest:
             tuple(PartState(n, first, tuple(gone), since) for n, first, gone, since in data["parts"]),
             data["made"],
             tuple(KeptFile(*file) for file in data["kept"]),
+            data["held_from"],
+            data["refreshes"],
         )
 
 

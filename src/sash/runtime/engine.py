@@ -23,21 +23,24 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from sash.archive import Rewrites, SlotResult, SlotWork, rewrite_in_threads
 from sash.errors import CheckpointError, InternalError, SashError, SinkError
 from sash.lang import Program
-from sash.lang.bound import QueryDefinition, StreamDefinition
+from sash.lang.bound import OneTimeQuery, QueryDefinition, StreamDefinition
 from sash.operators.bounds import with_bounds
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.periodic import SynopsisSpec
-from sash.plan.run_plan import RunPlan, feed_of, plan_run, questions_in, reads_archives
-from sash.runtime.archived import once_archived
-from sash.runtime.archiving import ArchiveSink
+from sash.plan.refresh import ELASTIC, EXACT
+from sash.plan.run_plan import RunPlan, plan_run, questions_in, reads_archives, standing_in
+from sash.runtime.admission import admit_number, admit_state
+from sash.runtime.archive_sink import ArchiveSink
+from sash.runtime.archived import once_archived, without_archives
 from sash.runtime.aside import Aside
 from sash.runtime.cell import StateFile
 from sash.runtime.checkpoint import CELLS, FEED, Checkpoint, Manifest, PartState
 from sash.runtime.clock import StreamState, advanced, begun
-from sash.runtime.continuous import continuous_schema, relation_delta
+from sash.runtime.continuous import continuous_schema
 from sash.runtime.difference import Difference, difference, only
 from sash.runtime.feed import Entry, Feeder
 from sash.runtime.feedlog import FeedLog
@@ -46,6 +49,7 @@ from sash.runtime.harvest import Harvest, PartHarvest
 from sash.runtime.history import RunHistory
 from sash.runtime.ledger import Ledger
 from sash.runtime.limits import Guard, Limits, default_state
+from sash.runtime.look import OnceAnswer, look, refuse_unkept
 from sash.runtime.lookup import KeptPanes
 from sash.runtime.memory import resident_bytes
 from sash.runtime.meters import Meters
@@ -53,16 +57,31 @@ from sash.runtime.part import Part, narrow
 from sash.runtime.partitions import PartTurn, Routes, Turn, cell_name, first_files, part_of, routes
 from sash.runtime.plane import Firsts, QueryPlane
 from sash.runtime.recipe import Recipe, fingerprint
-from sash.runtime.report import BatchReport, Monitor, Parts, Silent, Summary
-from sash.runtime.retained import FIRST, RETAINED, Keep, KeptFile, Snapshot, forget, kept_rows, live
+from sash.runtime.refreshing import Refreshing
+from sash.runtime.relations import Given, read_relations
+from sash.runtime.report import BatchReport, Measures, Monitor, Parts, Silent, Summary
+from sash.runtime.retained import (
+    FIRST,
+    RETAINED,
+    Keep,
+    KeptFile,
+    Snapshot,
+    forget,
+    index_kept,
+    kept_rows,
+    live,
+)
 from sash.runtime.scans import scan_rows
 from sash.runtime.sinks import Sink, open_sink
-from sash.runtime.sources import Chunk, Source, open_source, read_whole
+from sash.runtime.sources import Chunk, Source, open_source
 from sash.runtime.stage import ChunkResult, misjudged
 from sash.runtime.stopwatch import Stopwatch
+from sash.scheduling import DEFAULT, POLICIES
 from sash.synopses.refresh import answer_schema
 
 DEFAULT_BATCH_ROWS = 2_000_000
+# Later than every batch.
+_EVERY = 1 << 62
 Newest = Mapping[tuple[str, int], int | None]
 """The newest timestamp before each chunk, by (stream, sequence)."""
 RunBatch = Callable[[Entry, Sequence[Chunk], Newest], Harvest]
@@ -83,6 +102,10 @@ class Options:
     max_state: int | None = None
     max_memory: int | None = None
     record_history: Path | None = None
+    given: Given = field(default_factory=dict)
+    refresh: str = EXACT
+    policy: str = DEFAULT.slug
+    max_queries: int | None = None
     debug: bool = False
     monitor: Monitor = field(default_factory=Silent)
 
@@ -108,8 +131,15 @@ class Engine:
         self.partitions = partitions
         self._state = options.checkpoint or state
         self._program = program
+        # Who writes sub-indices of archives.
+        self.rewrite: Rewrites = rewrite_in_threads
+        self._worker = ThreadPoolExecutor(1, "sash-answers") if overlap else None
         # What is wrong with the program is told before anything is touched.
         self._planned = plan_run(program)
+        self._check_questions()
+        refreshing = Refreshing(POLICIES[options.policy], is_elastic=options.refresh == ELASTIC)
+        self.plane = QueryPlane(refreshing=refreshing)
+        self._admit(self._planned, program, len(self._planned.definitions))
         self._sources = {stream.name: self._open_source(stream) for stream in self._planned.streams}
         self._sinks = self._open_sinks(self._planned)
         self._check_places(self._planned.definitions, self._sources)
@@ -120,11 +150,12 @@ class Engine:
         self._aside = Aside(aside, durable=options.checkpoint is not None)
         if options.aside is not None or options.checkpoint is None:
             self._aside.check()
-        self.plane = QueryPlane()
         self._feeder = Feeder({}, options.batch_rows, _chunk_rows(options.batch_rows, cores))
         self._answered: dict[str, int] = {}
         self._meters = Meters(self.plane)
         self._live: set[str] = set()
+        # The seconds that writing and committing took.
+        self._rest = 0.0
         self._started = time.monotonic()
         self._guard: Guard | None = None
         self._manifest: Manifest | None = None
@@ -142,7 +173,6 @@ class Engine:
         # The state of the operators that run in tasks, after the last batch taken.
         self.cells: dict[str, tuple[StateFile, ...]] = {}
         self.routes = Routes((), 0)
-        self._worker = ThreadPoolExecutor(1, "sash-answers") if overlap else None
         self._completing: Future[None] | None = None
         self.taken = -1
         self.committed = -1
@@ -176,13 +206,28 @@ class Engine:
         archived = {query.name: query for query in plan.continuous if query.definition.archive is not None}
         for definition, schema in _answers(plan):
             if definition.name in archived:
-                sink: Sink = ArchiveSink(archived[definition.name], plan, self.options.base_dir)
+                sink: Sink = ArchiveSink(
+                    archived[definition.name],
+                    plan,
+                    self.options.base_dir,
+                    self._rewrite_slots,
+                    in_background=self._worker is not None,
+                )
             else:
                 sink = open_sink(definition.sink, schema, self.options.base_dir)
             sink.check()
             sink.durable = self.options.checkpoint is not None
             sinks[definition.name] = sink
         return sinks
+
+    def _check_questions(self) -> None:
+        """Refuse questions about archives and streams that do not keep what they need until the end."""
+        for question in questions_in(self._program):
+            if reads_archives(question.plan):
+                refuse_unkept(question, self._program.streams, [s.name for s in self._planned.streams])
+
+    def _rewrite_slots(self, work: Sequence[SlotWork]) -> Sequence[SlotResult]:
+        return self.rewrite(work)
 
     def _check_places(self, queries: Iterable[QueryDefinition], sources: Mapping[str, Source]) -> None:
         """Refuse queries that write to the same place, or to where a stream is read."""
@@ -270,7 +315,9 @@ class Engine:
         for part in parts:
             if not part.continuous.is_idle:
                 part.continuous.load(manifest.batch, manifest.cells)
-        self.plane.restore(self.streams, self.firsts, manifest.complete_through)
+        self.plane.restore(
+            self.streams, self.firsts, manifest.complete_through, manifest.held_from, manifest.refreshes
+        )
         ended = {name for name, state in self.streams.items() if state.ended}
         self._feeder.resume(manifest.batch + 1, manifest.positions, ended, manifest.is_last)
         self._answered.update({query.name: manifest.answered[query.name] for query in self.plan.definitions})
@@ -280,7 +327,7 @@ class Engine:
         self._publish()
         if change.new:
             program, asked = only(self._program, change.new)
-            plan = plan_run(program, self._made, asked, self.plan.synopses)
+            plan = plan_run(program, self._made, asked, self.plane.hosts())
             self._add(plan, self._read_relations(plan))
         self._is_last_taken = self._feeder.is_finished
 
@@ -291,11 +338,7 @@ class Engine:
 
     def _read_relations(self, plan: RunPlan) -> dict[str, Delta]:
         """The rows of relations that are read once, before anything else."""
-        return {
-            relation.name: relation_delta(read_whole(feed_of(relation), self.options.base_dir))
-            for relation in plan.relations
-            if relation.is_static
-        }
+        return read_relations(plan, self.options.base_dir, self.options.given)
 
     def open_outputs(self) -> None:
         """Go on with the outputs where the checkpoint says, or replace them; the last step before batches."""
@@ -303,10 +346,16 @@ class Engine:
         for name, sink in self._sinks.items():
             sink.open(committed.get(name))
         self._aside.open(self._sources, {} if self._manifest is None else self._manifest.aside)
-        if self.keep(0) is not None:
+        self._prepare_keeping()
+
+    def _prepare_keeping(self) -> None:
+        """Let the rows that are kept have the indexes of the program, and no others; nothing is under way."""
+        keep = self.keep(self.taken)
+        if keep is not None:
             with told(self._retained, "make"):
                 self._retained.mkdir(exist_ok=True)
-            forget(self._retained, self._kept, None)
+            index_kept(keep, self._kept, self.plan.streams)
+            forget(replace(keep, batch=_EVERY), self._kept, self.plan.streams)
 
     # ------------------------------------------------------------------ other queries
 
@@ -315,7 +364,8 @@ class Engine:
         self.settle()
         change = difference(self.plane.parts.values(), program)
         added, asked = only(program, change.new)
-        plan = plan_run(added, self._made, asked, self.plan.synopses)
+        plan = plan_run(added, self._made, asked, self.plane.hosts())
+        self._admit(plan, program, len(standing_in(program)))
         here = {name: source for name, source in self._sources.items() if self._stays(source, program)}
         opened = {s.name: self._open_source(s) for s in plan.streams if s.name not in here}
         sinks = self._open_sinks(plan)
@@ -344,9 +394,10 @@ class Engine:
         self._sources = {**here, **opened}
         self.streams = {name: state for name, state in self.streams.items() if name in here}
         self._program = program
-        self._set(narrow(list(self.plane.parts.values()), change.gone, plan.queries))
+        self._set(narrow(list(self.plane.parts.values()), change.gone, plan))
         if change.new:
             self._add(plan, relations)
+        self._prepare_keeping()
 
     def _stays(self, source: Source, program: Program) -> bool:
         """Whether a stream stays in the run; those that are feeds of relations go with their part."""
@@ -410,6 +461,7 @@ class Engine:
         staying = [s for s in self._program.streams if s.name in self.streams and s.name in self._sources]
         definitions = {**{stream.name: stream for stream in staying}, **used}
         self.plane.change(parts, definitions.values())
+        self.plane.index_values(self._program.indexes)
         feeds = self.plane.clock.feeds
         self.streams = {
             name: self.streams.get(name) or StreamState(joined=None if name in feeds else self.through)
@@ -432,6 +484,17 @@ class Engine:
             for name, stream in definitions.items()
             if not stream.has_integer_time and not self._sources[name].bounded
         }
+
+    @property
+    def _live_queries(self) -> frozenset[str]:
+        names = (definition.name for definition in self.plan.definitions)
+        return frozenset(name for name in names if self._live.issuperset(self.plan.sources_of(name)))
+
+    def _admit(self, plan: RunPlan, program: Program, queries: int) -> None:
+        """Refuse queries that there is no room for; `queries` is how many there would be."""
+        admit_number(queries, self.options.max_queries)
+        rates, state, partitions = self.plane.rates(), self.plane.state, self.partitions or 1
+        admit_state(plan, program, rates, state, partitions, self.options.max_state)
 
     def _guarded(self) -> Guard:
         options = self.options
@@ -513,7 +576,7 @@ class Engine:
         """Where the tasks of a batch put rows that are kept; None: nothing is."""
         if self._state is None or all(stream.retain is None for stream in self.plan.streams):
             return None
-        return Keep(self._retained, batch, self._checkpoint is not None)
+        return Keep(self._retained, batch, self._checkpoint is not None, self._program.indexes)
 
     @property
     def _retained(self) -> Path:
@@ -526,6 +589,12 @@ class Engine:
         if completing is not None:
             completing.result()
 
+    def settle_archives(self) -> None:
+        """Wait, too, until archives are as far as they are promised to be."""
+        self.settle()
+        for sink in self._archives().values():
+            sink.settle()
+
     def _complete(
         self,
         entry: Entry,
@@ -536,7 +605,8 @@ class Engine:
     ) -> None:
         self.plane.absorb(harvest, streams, firsts)
         given: dict[str, pa.Table] = {}
-        for name, tables in self.plane.answer(entry.number, harvest).items():
+        seconds = self._seconds_left(watch)
+        for name, tables in self.plane.answer(entry.number, harvest, seconds).items():
             given[name] = pa.concat_tables(tables)
         watch.lap("answer")
         for name, table in given.items():
@@ -546,12 +616,24 @@ class Engine:
         watch.lap("write")
         self._commit(entry, harvest)
         watch.lap("commit")
+        self._rest = watch.laps["write"] + watch.laps["commit"]
         shown = {name: table for name, table in given.items() if name not in self._archives()}
         report = self._report(entry, harvest.results, shown, watch)
         self.options.monitor.batch(report)
         if self._guard is not None and not entry.is_last:
             # After the commit: a run that must not go on has not lost the batch.
             self._guard.check(report)
+
+    def _seconds_left(self, watch: Stopwatch) -> float | None:
+        """How long answers may take for the run to keep pace with its input; None: it has all the time.
+
+        The time on the wall is that of the rows where all streams are live. What the rest of a batch takes is
+        taken from the one before.
+        """
+        through, before = self.plane.clock.through(self.plane.streams), self.plane.complete_through
+        if through is None or before is None or not self._live.issuperset(self.plane.streams):
+            return None
+        return (through - before) / 1e6 - watch.total - self._rest
 
     def _archives(self) -> dict[str, ArchiveSink]:
         return {name: sink for name, sink in self._sinks.items() if isinstance(sink, ArchiveSink)}
@@ -591,7 +673,13 @@ class Engine:
     def _commit(self, entry: Entry, harvest: Harvest) -> None:
         for sink in self._sinks.values():
             sink.reach(self.plane.complete_through)
+        archives = self._archives().values()
+        for archive in archives:
+            archive.observe(self.plane.streams)
         sinks = {name: sink.commit() for name, sink in self._sinks.items()}
+        if entry.is_last:
+            for archive in archives:
+                archive.settle()
         aside = self._aside.commit()
         self._kept.extend(result.kept for result in harvest.results if result.kept is not None)
         self._kept = live(self._kept, self.plan.streams, self.plane.complete_through)
@@ -615,12 +703,15 @@ class Engine:
                     tuple(PartState(p.number, p.first, tuple(sorted(p.dropped)), p.since) for p in parts),
                     self._made,
                     tuple(self._kept),
+                    self.plane.held_from(),
+                    self.plane.refreshing.snapshot(),
                 )
             )
         self.committed = entry.number
         self._publish()
-        if self.keep(0) is not None:
-            forget(self._retained, self._kept, entry.number)
+        keep = self.keep(entry.number)
+        if keep is not None:
+            forget(keep, self._kept, self.plan.streams)
 
     def _publish(self) -> None:
         """Let questions be answered from what is known now."""
@@ -675,7 +766,19 @@ class Engine:
             self.plane.state,
             resident_bytes(),
             {name: sink.report for name, sink in self._archives().items() if sink.report is not None},
-            lambda: self._meters.measure(answered),
+            lambda: self._measure(answered, now),
+            lambda: self.plane.refreshed(now, self._live),
+            now,
+            self._live_queries,
+        )
+
+    def _measure(self, answered: Mapping[str, int], now: float) -> Measures:
+        refreshing = self.plane.refreshing
+        return replace(
+            self._meters.measure(answered),
+            refreshes=self.plane.refreshed(now, self._live),
+            decisions=refreshing.decisions,
+            deciding=refreshing.deciding,
         )
 
     def finish(self, *, interrupted: bool) -> Summary:
@@ -692,6 +795,7 @@ class Engine:
             self.plane.measured(self._answered),
             self.plane.rates(),
             self._once(),
+            {query.name: self.plane.groups[query.synopsis].notes for query in self.plane.plan.queries},
         )
         self.options.monitor.finished(summary)
         return summary
@@ -701,11 +805,17 @@ class Engine:
         answers = self.plane.once()
         for query in questions_in(self._program):
             if reads_archives(query.plan):
-                answers[query.name] = once_archived(query.plan, self._program, self.options.base_dir).table
+                answers[query.name] = self._once_archived(OneTimeQuery(query.plan)).table
         return {
             query.name: answers[query.name].cast(with_bounds(answers[query.name].schema, query.plan))
             for query in questions_in(self._program)
         }
+
+    def _once_archived(self, question: OneTimeQuery) -> OnceAnswer:
+        asked = without_archives(question, self._program, self.options.base_dir)
+        if not asked.reads_changes:
+            return once_archived(asked, self.options.base_dir)
+        return look(asked.program, self.ledger, self.options.base_dir, given=asked.given)
 
     def close(self) -> None:
         """Let go of everything, also after a failure, which is what the user should hear of."""

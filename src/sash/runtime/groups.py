@@ -1,138 +1,310 @@
 """Query groups: a synopsis and the queries that read it, whichever part of the run they came with.
 
-How windows are looked up is chosen by what is asked (`plan/synopsis_choice.py`), and again when queries come
-or go and as the groups of the stream become known; answers do not depend on it.
+A synopsis that is put together from others (002, section 8.3.3) is a group, too, that keeps nothing. Groups
+that have rows in common are moved on together, boundary by boundary (`answer_together`).
+
+How windows are looked up (`plan/synopsis_choice.py`) and how groups that pass HAVING are found
+(`plan/index_choice.py`) is chosen by what is asked, and again when queries come or go and as the groups of
+the stream become known; answers do not depend on it.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
 from sash.lang.bound import StreamDefinition, Window
+from sash.plan.index_choice import IndexChoice, Selected, choose_index
 from sash.plan.panes import last_boundary
 from sash.plan.periodic import PeriodicQuery, SynopsisSpec
 from sash.plan.synopsis_choice import Method, SynopsisChoice, rechoose_synopsis, workload_of
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.build import build_store
+from sash.synopses.collective.filters import Filters
+from sash.synopses.combined import Combined
 from sash.synopses.refresh import Refresher
+from sash.synopses.selection import Selection
 
-# So often are answers given between two choices.
+# So often are answers given between two choices, at the most.
 _ANSWERS_PER_CHOICE = 64
+_BY_INDEX = SynopsisChoice(Method.BASIC, "only groups that indexes find are looked up", 0.0)
+_UNKNOWN = SynopsisChoice(Method.BASIC, "nothing is known of the stream yet", 0.0)
 
 
 class QueryGroup:
-    """`first` is the first instant of the synopsis's stream since it is there; before it nobody answers."""
+    """`first` is the first instant of the synopsis's stream since it is there; before it nobody answers.
 
-    def __init__(self, spec: SynopsisSpec, stream: StreamDefinition) -> None:
+    `parts` are the groups from whose synopses this one is put together, with 1 or −1. All is known of what
+    came after `held_from`; None: of everything.
+    """
+
+    def __init__(
+        self,
+        spec: SynopsisSpec,
+        stream: StreamDefinition,
+        parts: Sequence[tuple[QueryGroup, int]] = (),
+        is_elastic: Callable[[PeriodicQuery], bool] = lambda query: False,
+    ) -> None:
         self.spec = spec
-        self.synopsis = BasicIntervalSynopsis(spec)
-        self.first: int | None = None
+        self._is_elastic = is_elastic
+        self.parts = tuple(group for group, _ in parts)
+        self.synopsis: BasicIntervalSynopsis | Combined
+        if parts:
+            self.synopsis = Combined(spec, [(group.kept, sign) for group, sign in parts])
+        else:
+            self.synopsis = BasicIntervalSynopsis(spec)
+        # Groups that are put together from this one among others.
+        self._above: list[QueryGroup] = []
+        for group in self.parts:
+            group._above.append(self)
+        self._first: int | None = None
+        self.held_from: int | None = None
         self._stream = stream
         self._queries: set[str] = set()
-        self._refreshers: list[Refresher] = []
-        self.choice = SynopsisChoice(Method.BASIC, "nothing is known of the stream yet", 0.0)
+        self.refreshers: list[Refresher] = []
+        self.choice = _UNKNOWN
         self._chosen_for: set[Window] = set()
+        self.index = IndexChoice(False, "nothing is known of the stream yet")
+        self._indexed_for: set[tuple[int, Selection]] = set()
         # How many more times answers are given before the choice is made again.
         self._until_choice = 1
+        self._interval = 1
+
+    @property
+    def kept(self) -> BasicIntervalSynopsis:
+        """Its synopsis, if that keeps rows itself."""
+        assert isinstance(self.synopsis, BasicIntervalSynopsis)
+        return self.synopsis
+
+    @property
+    def first(self) -> int | None:
+        if not self.parts:
+            return self._first
+        return min((group.first for group in self.parts if group.first is not None), default=None)
+
+    def begin(self, first: int | None) -> None:
+        """The first instant is known."""
+        self._first = first
+
+    def leave(self) -> None:
+        """Nobody reads it any more."""
+        if isinstance(self.synopsis, Combined):
+            self.synopsis.leave()
+        for group in self.parts:
+            group._above.remove(self)
+
+    @property
+    def _readers(self) -> list[Refresher]:
+        """Who reads what it keeps."""
+        return [*self.refreshers, *(refresher for group in self._above for refresher in group.refreshers)]
 
     def add(self, queries: Collection[PeriodicQuery], since: int | None) -> None:
         """Answer these queries, too: from the instants after `since`, or from the first on."""
-        sharers: dict[Window, list[PeriodicQuery]] = defaultdict(list)
+        sharers: dict[tuple[Window, bool], list[PeriodicQuery]] = defaultdict(list)
         for query in queries:
             if query.name not in self._queries:
-                sharers[query.window].append(query)
+                sharers[query.window, self._is_elastic(query)].append(query)
                 self._queries.add(query.name)
-        self._refreshers += [
-            Refresher(self.synopsis, window, members, self._stream, since)
-            for window, members in sharers.items()
+        self.refreshers += [
+            Refresher(self.synopsis, window, members, self._stream, since, is_elastic=is_elastic)
+            for (window, is_elastic), members in sharers.items()
         ]
+        for group in (self, *self.parts):
+            group._reconsider(window for window, is_elastic in sharers if not is_elastic)
+
+    def _reconsider(self, windows: Iterable[Window]) -> None:
+        """Look windows up in the log until it is clear what is best for those that have come."""
         self._until_choice = 1
+        is_basic = self.choice.method is Method.BASIC
+        if isinstance(self.synopsis, BasicIntervalSynopsis) and not is_basic:
+            if not self._chosen_for.issuperset(windows):
+                self.synopsis.answer_from(None)
+                self.choice, self._chosen_for = _UNKNOWN, set()
 
     def keep(self, queries: Collection[str]) -> None:
         """Answer no others."""
         gone = self._queries - set(queries)
         if gone:
             self._queries -= gone
-            self._refreshers = [refresher for refresher in self._refreshers if not refresher.drop(gone)]
+            self.refreshers = [refresher for refresher in self.refreshers if not refresher.drop(gone)]
+            self._reconsider(refresher.window for refresher in self.refreshers)
 
-    def answer(self, through: int) -> Iterator[tuple[str, pa.Table]]:
-        """The answers of all boundaries up to `through`."""
-        first = self.first
-        if first is None or not self._refreshers:
-            return
-        self.synopsis.seal(through)
-        # What is sealed does not change meanwhile, so a refresher's next boundary changes only by its steps.
-        dues = [(due, i) for i, r in enumerate(self._refreshers) if (due := r.due(first)) is not None]
-        heapq.heapify(dues)
-        while dues and dues[0][0] <= through:
-            boundary, index = dues[0]
-            refresher = self._refreshers[index]
-            self.synopsis.move_to(boundary)
-            refresher.step(boundary, through)
-            if refresher.is_full:
-                yield from refresher.flush().items()
-            due = refresher.due(first)
-            if due is None:
-                heapq.heappop(dues)
-            else:
-                heapq.heapreplace(dues, (due, index))
-        for refresher in self._refreshers:
-            yield from refresher.flush().items()
+    def settle(self, through: int) -> None:
+        """After the answers of all boundaries up to `through`."""
         self._join()
-        self.synopsis.trim(min(refresher.left for refresher in self._refreshers))
+        readers = self._readers
+        self.synopsis.forget_windows({refresher.key for refresher in readers})
+        if isinstance(self.synopsis, Combined):
+            self.synopsis.trim()
+            return
+        if not readers:
+            return
+        synopsis = self.synopsis
+        synopsis.trim(min(refresher.left_in(synopsis) for refresher in readers))
+        self.held_from = latest(self.held_from, self.horizon(through))
         self._until_choice -= 1
         if self._until_choice == 0:
-            self._choose()
+            self._choose(synopsis)
 
     def _join(self) -> None:
         """Let queries that came at different times go on together where they have come equally far."""
-        known: dict[Window, Refresher] = {}
-        for refresher in self._refreshers:
-            other = known.setdefault(refresher.window, refresher)
+        known: dict[tuple[Window, bool], Refresher] = {}
+        for refresher in self.refreshers:
+            other = known.setdefault((refresher.window, refresher.is_elastic), refresher)
             if other is not refresher:
                 other.join(refresher)
-        self._refreshers = [refresher for refresher in self._refreshers if not refresher.is_idle]
+        left = [refresher for refresher in self.refreshers if not refresher.is_idle]
+        if len(left) < len(self.refreshers):
+            self.refreshers = left
+            self._until_choice = 1
 
-    def _choose(self) -> None:
+    def _choose(self, synopsis: BasicIntervalSynopsis) -> None:
         """Look windows up in the way that is cheapest for what is asked and what has come so far."""
-        self._until_choice = _ANSWERS_PER_CHOICE
-        windows = {refresher.window for refresher in self._refreshers}
-        log, spec = self.synopsis.log, self.spec
+        # At first little is known of the stream, and soon more.
+        self._interval = min(_ANSWERS_PER_CHOICE, 2 * self._interval)
+        self._until_choice = self._interval
+        log, spec = synopsis.log, self.spec
         rows = log.end - log.base
-        if not rows:
+        if not rows or not self._readers:
             return
-        groups = self.synopsis.groups.size if spec.keys else 1
+        groups = synopsis.groups.size if spec.keys else 1
         panes = log.pane_at(log.end - 1) - log.pane_at(log.base) + 1
+        self._choose_index(synopsis, rows / panes, groups)
+        found = self._selecting() if synopsis.filters is not None else {}
+        looking = [each for each in self._readers if each not in found and not each.is_elastic]
+        windows = {refresher.window for refresher in looking}
         density = min(1.0, rows / (panes * max(1, groups)))
         workload = workload_of(spec.panes, spec.measures, windows, groups=groups, density=density)
-        choice = rechoose_synopsis(self.choice, workload)
+        choice = rechoose_synopsis(self.choice, workload) if windows else _BY_INDEX
         is_other = choice.method is not self.choice.method or windows != self._chosen_for
         self.choice = choice
         self._chosen_for = windows
         if is_other:
-            self.synopsis.answer_from(build_store(choice.method, workload))
+            synopsis.answer_from(build_store(choice.method, workload))
+
+    def _choose_index(self, synopsis: BasicIntervalSynopsis, rows: float, groups: int) -> None:
+        """Find groups that pass HAVING by indexes if that is cheaper; `rows` are those of a pane."""
+        self.index = self._choice_of_index(rows, groups)
+        selecting = self._selecting() if self.index.is_used else {}
+        wanted = {(refresher.width, selection) for refresher, selection in selecting.items()}
+        if wanted != self._indexed_for:
+            self._indexed_for = wanted
+            reach = max((refresher.width for refresher in selecting), default=1)
+            filters = Filters(synopsis.layout, reach, selecting.values()) if wanted else None
+            synopsis.find_by(filters)
+
+    def _selecting(self) -> dict[Refresher, Selection]:
+        """The windows all of whose queries have thresholds that indexes know."""
+        if any(refresher.is_elastic for refresher in self._readers):
+            # They may let the log move on before others have looked.
+            return {}
+        return {r: r.selection for r in self.refreshers if r.selection and r.selection.is_indexed}
+
+    def _choice_of_index(self, rows: float, groups: int) -> IndexChoice:
+        length = self.spec.panes.period / len(self.spec.panes.offsets)
+        windows = [
+            Selected(
+                selection.probes,
+                refresher.width,
+                min(1.0, length / refresher.window.slide),
+                refresher.passing,
+                refresher.is_whole,
+                refresher.is_changing,
+            )
+            for refresher, selection in self._selecting().items()
+        ]
+        return choose_index(windows, rows, groups, self.index.is_used)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was chosen, and why."""
+        answered = f"{self.spec.name} was answered from {self.choice}"
+        if isinstance(self.synopsis, Combined):
+            return ()
+        if not any(refresher.selection for refresher in self.refreshers):
+            return (answered,)
+        found = self.synopsis.refusal if self.index.is_used and self.synopsis.refusal else str(self.index)
+        return answered, f"{self.spec.name}: {found}"
 
     def horizon(self, through: int) -> int | None:
         """Panes that end by this instant are in no window any more."""
-        windows = [refresher.window for refresher in self._refreshers]
-        horizons = [last_boundary(through, window.slide) - window.range for window in windows]
-        return min(horizons, default=None)
-
-    def catch_up(self, through: int) -> None:
-        """After a restart: everything up to `through` has been answered already."""
-        if self.first is None:
-            return
-        self.synopsis.seal(through)
-        for boundary, refresher in sorted(
-            ((last_boundary(through, r.window.slide), r) for r in self._refreshers), key=lambda item: item[0]
-        ):
-            if boundary >= self.first and refresher.has_answered_at(boundary):
-                self.synopsis.move_to(boundary)
-                refresher.catch_up(boundary)
+        return min((_answered(r, through) - r.window.range for r in self._readers), default=None)
 
 
-Groups = Mapping[str, QueryGroup]
+Answered = Callable[[str, int], int | None]
+"""The last boundary that a query with a slide has answered; None: none."""
+
+
+def _answered(refresher: Refresher, through: int) -> int:
+    """The boundary whose answer is known, or one that will not be asked for any more."""
+    boundary = last_boundary(through, refresher.window.slide)
+    return min(boundary, refresher.last) if refresher.is_elastic and refresher.last is not None else boundary
+
+
+def latest(*instants: int | None) -> int | None:
+    """The last of the instants that are known."""
+    return max((instant for instant in instants if instant is not None), default=None)
+
+
+def clusters(groups: Iterable[QueryGroup]) -> list[list[QueryGroup]]:
+    """Groups that have rows in common, directly or by others."""
+    cluster_of: dict[int, list[QueryGroup]] = {}
+    for group in groups:
+        cluster = [group]
+        for part in group.parts:
+            for member in cluster_of.get(id(part), [part]):
+                if all(member is not known for known in cluster):
+                    cluster.append(member)
+        cluster_of.update({id(member): cluster for member in cluster})
+    return list({id(cluster): cluster for cluster in cluster_of.values()}.values())
+
+
+def answer_together(groups: Sequence[QueryGroup], through: int) -> Iterator[tuple[str, pa.Table]]:
+    """The answers of all boundaries up to `through`, of queries that answer each of them."""
+    steps = [step for step in _steps(groups) if not step[2].is_elastic]
+    for group in groups:
+        group.synopsis.seal(through)
+    # What is sealed does not change meanwhile, so a refresher's next boundary changes only by its steps.
+    dues = [
+        (due, i) for i, (_, first, refresher) in enumerate(steps) if (due := refresher.due(first)) is not None
+    ]
+    heapq.heapify(dues)
+    while dues and dues[0][0] <= through:
+        boundary, index = dues[0]
+        group, first, refresher = steps[index]
+        group.synopsis.move_to(boundary)
+        refresher.step(boundary, through)
+        if refresher.is_full:
+            yield from refresher.flush().items()
+        due = refresher.due(first)
+        if due is None:
+            heapq.heappop(dues)
+        else:
+            heapq.heapreplace(dues, (due, index))
+    for _, _, refresher in steps:
+        yield from refresher.flush().items()
+
+
+def catch_up_together(groups: Sequence[QueryGroup], through: int, answered: Answered) -> None:
+    """After a restart: all is known up to `through`, and has been answered as far as `answered` says."""
+    steps = _steps(groups)
+    for group, _, _ in steps:
+        group.synopsis.seal(through)
+    known = [(answered(r.queries[0].name, r.window.slide), i) for i, (_, _, r) in enumerate(steps)]
+    for boundary, index in sorted((boundary, i) for boundary, i in known if boundary is not None):
+        group, first, refresher = steps[index]
+        if boundary >= first and refresher.has_answered_at(boundary):
+            group.synopsis.move_to(boundary)
+            refresher.catch_up(boundary)
+
+
+def _steps(groups: Iterable[QueryGroup]) -> list[tuple[QueryGroup, int, Refresher]]:
+    return [
+        (group, first, refresher)
+        for group in groups
+        if (first := group.first) is not None
+        for refresher in group.refreshers
+    ]

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sash.errors import UserError
+from sash.plan.cost.indexes import SUB_WINDOWS
+from sash.runtime.probe import OpenFile
 from sash.runtime.retained import FIRST, Snapshot
 from sash.transactions.events import (
     Change,
@@ -32,8 +34,6 @@ from sash.transactions.events import (
 from sash.transactions.recorder import Recorder
 from sash.transactions.schedulers import TTU, WS, Scheduler
 
-SUB_WINDOWS = 60
-
 
 class Ledger:
     """`start` is the last batch of which it knows nothing, `follow` looks for newer commits elsewhere."""
@@ -42,6 +42,8 @@ class Ledger:
         self, start: int = -1, recorder: Recorder | None = None, follow: Callable[[], None] | None = None
     ) -> None:
         self.latest: Snapshot | None = None
+        # Files of kept rows that questions have opened, by name, as long as the newest state has them.
+        self.opened: dict[str, OpenFile] = {}
         self.follow = follow or (lambda: None)
         self._recorder = recorder
         self._lock = threading.Lock()
@@ -62,6 +64,8 @@ class Ledger:
             events += self._scheduler.move(Moved(snapshot.batch, now, tuple(slid)))
             self._note(events)
             self.latest = snapshot
+            for gone in self.opened.keys() - {file.name for file in snapshot.kept}:
+                del self.opened[gone]
 
     def _fit(self, retains: Mapping[str, int]) -> list[Event]:
         """Rings for the streams that there are now; those at work on others are aborted."""

@@ -16,6 +16,7 @@ from typing import Any
 from sash.lang import Program
 from sash.runtime.desk import Desk
 from sash.runtime.look import OnceAnswer, look
+from sash.runtime.relations import Given
 from sash.runtime.report import Monitor, Summary
 from sash.runtime.run import refuse_what_cannot_run, run_program
 from sash.transactions.events import Isolation
@@ -87,9 +88,11 @@ class Live:
         refuse_what_cannot_run(program)
         return self._desk.change(program, done, waiting)
 
-    def ask(self, program: Program, isolation: Isolation | None = None) -> OnceAnswer:
+    def ask(
+        self, program: Program, isolation: Isolation | None = None, given: Given | None = None
+    ) -> OnceAnswer:
         """Answer the one-time query of a program over the windows as they are."""
-        return look(program, self._desk.ledger, self._base_dir, isolation)
+        return look(program, self._desk.ledger, self._base_dir, isolation, given)
 
     def _run(self) -> None:
         try:

@@ -13,7 +13,7 @@ state, and once more if a newer one came.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,17 +23,19 @@ import pyarrow as pa
 from sash.errors import CheckpointError, UserError
 from sash.lang import Program, algebra
 from sash.lang.algebra import Node, WindowKind, WindowSpec
-from sash.lang.bound import StreamDefinition
+from sash.lang.bound import QueryDefinition, StreamDefinition
 from sash.operators.bounds import with_bounds
 from sash.operators.delta import Delta
 from sash.plan.panes import last_boundary
-from sash.plan.run_plan import RunPlan, feed_of, plan_run
-from sash.runtime.continuous import ContinuousPlane, relation_delta
+from sash.plan.run_plan import RunPlan, plan_run
+from sash.runtime.continuous import ContinuousPlane
 from sash.runtime.ledger import Ledger, Step
 from sash.runtime.lookup import from_synopsis, is_covered
-from sash.runtime.retained import FIRST, Gone, KeptFile, Snapshot, in_order, open_kept, rows_later
+from sash.runtime.probe import OpenFile, Probe
+from sash.runtime.relations import Given, read_relations
+from sash.runtime.retained import FIRST, Gone, KeptFile, Snapshot, in_order
 from sash.runtime.scans import scan_rows
-from sash.runtime.sources import Position, open_source, read, read_whole
+from sash.runtime.sources import Position, open_source, read
 from sash.runtime.stage import lateness
 from sash.transactions.events import Isolation
 from sash.transactions.fold import ATTEMPTS, overtaken
@@ -54,12 +56,16 @@ class OnceAnswer:
 
 
 def look(
-    program: Program, ledger: Ledger | None, base_dir: Path, isolation: Isolation | None = None
+    program: Program,
+    ledger: Ledger | None,
+    base_dir: Path,
+    isolation: Isolation | None = None,
+    given: Given | None = None,
 ) -> OnceAnswer:
     """Answer the one-time query of a program; UserError if the streams do not keep what it needs.
 
-    The isolation is what the query says, unless it is given. RunError if the run commits faster than a
-    question can take in what is new.
+    The isolation is what the query says, unless it is given. Relations that are `given` are not read.
+    RunError if the run commits faster than a question can take in what is new.
     """
     if ledger is None or ledger.latest is None:
         raise UserError(
@@ -67,7 +73,7 @@ def look(
         )
     (asked,) = program.one_time
     chosen = isolation or Isolation(asked.isolation or Isolation.LWS)
-    question = Question(program, base_dir)
+    question = Question(program, base_dir, ledger.opened, given or {})
     name = " ".join(asked.text.split())
     attempts = 0
     while attempts < ATTEMPTS:
@@ -96,11 +102,14 @@ def look(
 class Question:
     """A one-time query at work: a state is evaluated, then newer ones from there."""
 
-    def __init__(self, program: Program, base_dir: Path) -> None:
+    def __init__(self, program: Program, base_dir: Path, library: dict[str, OpenFile], given: Given) -> None:
+        """`library` has files that others have opened, by name; relations that are `given` are not read."""
+        self._library = library
         (self._asked,) = (query.plan for query in program.one_time)
         self._plan = plan_run(program)
         (self._query,) = self._plan.one_time
         self._base_dir = base_dir
+        self._given = given
         self._plane = ContinuousPlane(self._plan)
         self._streams = [
             stream
@@ -108,8 +117,9 @@ class Question:
             if stream.name not in self._plan.feeds and self._plan.scans_of(stream.name)
         ]
         self._feeds = [_Feed(self._plan, name, base_dir) for name in self._plan.feeds]
+        self._probes = {scan.name: Probe(scan, self._plan.stream(scan.stream)) for scan in self._plan.scans}
         # By name: files that were opened and are not yet taken in, and those that are.
-        self._opened: dict[str, pa.Table] = {}
+        self._opened: dict[str, OpenFile] = {}
         self._taken: set[str] = set()
         # By stream: what a state has that was not asked for yet, the newest last.
         self._ahead: dict[str, tuple[Snapshot, list[KeptFile]]] = {}
@@ -153,7 +163,10 @@ class Question:
 
     def _open(self, snapshot: Snapshot, file: KeptFile) -> None:
         if file.name not in self._opened and file.name not in self._taken:
-            self._opened[file.name] = open_kept(snapshot.directory / file.name)
+            opened = self._library.get(file.name) or OpenFile(snapshot.directory, file)
+            for scan in self._plan.scans_of(file.stream):
+                opened.open_indexes(place for place, _ in self._probes[scan.name].conditions)
+            self._library[file.name] = self._opened[file.name] = opened
 
     def evaluate(self, snapshot: Snapshot) -> None:
         """Go on to a state, with what is new in it; Gone if a file is, and then nothing has happened."""
@@ -183,7 +196,7 @@ class Question:
             return
         if self._since is None:
             self._since = since
-            relations = _relations(self._plan, self._base_dir)
+            relations = read_relations(self._plan, self._base_dir, self._given)
             self._plane.begin_with(-1, [(f"relation {name}", 0, delta) for name, delta in relations.items()])
         rows = [*self._stream_rows(files), *(row for feed in self._feeds for row in feed.more())]
         first = {
@@ -199,30 +212,21 @@ class Question:
         """What the scans make of files."""
         assert self._since is not None
         for stream in self._streams:
-            for rank, file in enumerate(files[stream.name]):
-                self._taken.add(file.name)
-                table = self._opened.pop(file.name)
-                ts, rows = rows_later(file, table, stream, self._since[stream.name])
-                for scan in self._plan.scans_of(stream.name):
+            opened = [self._opened.pop(file.name) for file in files[stream.name]]
+            self._taken.update(file.kept.name for file in opened)
+            for scan in self._plan.scans_of(stream.name):
+                for rank, ts, rows in self._probes[scan.name].rows(opened, self._since[stream.name]):
                     yield scan.name, rank, scan_rows(scan, stream, ts, rows).delta
 
     def answer(self, isolation: Isolation) -> OnceAnswer:
         assert self._state is not None
-        instant: int | None = self._state.through
+        instant = self._state.through
         if self._found is not None:
             table, instant = self._found
         else:
             (table,) = self._plane.once().values()
         table = table.cast(with_bounds(table.schema, self._asked))
         return OnceAnswer(table, instant, self._state.batch, isolation)
-
-
-def _relations(plan: RunPlan, base_dir: Path) -> dict[str, Delta]:
-    return {
-        relation.name: relation_delta(read_whole(feed_of(relation), base_dir))
-        for relation in plan.relations
-        if relation.is_static
-    }
 
 
 class _Feed:
@@ -290,6 +294,26 @@ def _since(query: Node, stream: StreamDefinition, snapshot: Snapshot) -> int:
             "ask about a shorter window, or declare a longer RETAIN",
         )
     return since
+
+
+def refuse_unkept(
+    question: QueryDefinition, streams: Iterable[StreamDefinition], read: Collection[str]
+) -> None:
+    """Refuse a question that rows which are kept cannot answer, before a run in which it is asked."""
+    for stream in streams:
+        if not _reads(question.plan, stream.name):
+            continue
+        specs = _windows(question.plan, stream)
+        if stream.name not in read:
+            why, hint = "is not read by the run", "a query of the run has to read it"
+        elif stream.retain is None or specs is None:
+            why = "keeps no rows for a question that reads an archive, too"
+            hint = f"declare it with RETAIN: CREATE STREAM {stream.name} (…) … RETAIN 10 MIN FROM …"
+            if stream.retain is not None:
+                hint = "windows of ROWS, UNBOUNDED ones and those over sub-queries cannot be asked for here"
+        else:
+            continue
+        raise UserError(f"stream {stream.name} {why}", place=question.place, hint=hint, id="not-kept")
 
 
 def _oldest(query: Node, stream: StreamDefinition, through: int) -> int | None:

@@ -29,6 +29,7 @@ from sash.runtime.clock import Streams
 from sash.runtime.partials import from_table
 from sash.runtime.retained import Gone
 from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.combined import Combined
 from sash.synopses.refresh import looked_up
 
 
@@ -40,8 +41,14 @@ class KeptPanes:
     directory: Path
     files: tuple[PaneFile, ...]
 
-    def synopsis(self, spec: SynopsisSpec) -> BasicIntervalSynopsis:
-        """A synopsis with all that its files hold."""
+    def synopsis(self, spec: SynopsisSpec) -> BasicIntervalSynopsis | Combined:
+        """A synopsis with all that its files hold, or those that it is read from."""
+        if spec.cover is None:
+            return self._loaded(spec)
+        loaded = ((self._loaded(self.plan.synopsis(name)), sign) for name, sign in spec.cover.signed)
+        return Combined(spec, list(loaded))
+
+    def _loaded(self, spec: SynopsisSpec) -> BasicIntervalSynopsis:
         synopsis = BasicIntervalSynopsis(spec)
         specs = {each.name: each for each in (spec, *spec.counting())}
         for file in self.files:
@@ -58,7 +65,10 @@ class KeptPanes:
 
     def horizon(self, spec: SynopsisSpec, through: int) -> int:
         """All panes that end after this instant are there."""
-        windows = [query.window for query in self.plan.queries_of(spec.name)]
+        return max(self._horizon(name, through) for name in spec.bases)
+
+    def _horizon(self, name: str, through: int) -> int:
+        windows = [query.window for query in self.plan.readers_of(name)]
         return min((last_boundary(through, w.slide) - w.range for w in windows), default=through)
 
 
@@ -147,8 +157,7 @@ def _answer(
     synopsis = kept.synopsis(spec)
     synopsis.seal(instant)
     synopsis.move_to(instant)
-    left, right = (spec.panes.number_at(edge) for edge in edges)
-    table = looked_up(synopsis, asked.select, stream, synopsis.lookup(left, right), edges)
+    table = looked_up(synopsis, asked.select, stream, synopsis.between(*edges), edges)
     if first is None or instant < first:
         table = table.slice(0, 0)
     if asked.order:

@@ -119,7 +119,7 @@ class Meters:
 
     def _looked_up(self, answered: Mapping[str, int]) -> Iterator[OperatorTally]:
         accepted = self._accepted
-        held = self._plane.synopses
+        held = self._plane.state_behind
         for query, nodes in self._periodic:
             rows = accepted[query.select.stream]
             for number, text, node in nodes:

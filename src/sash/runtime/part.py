@@ -8,12 +8,11 @@ streams; `since` is how far answers had come.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from sash.lang.bound import QueryDefinition
-from sash.plan.periodic import PeriodicQuery
 from sash.plan.run_plan import RunPlan
 from sash.runtime.continuous import ContinuousPlane
 
@@ -86,16 +85,18 @@ class Part:
 
 
 def narrow(
-    parts: Collection[Part], gone: Mapping[int, Collection[str]], coming: Iterable[PeriodicQuery] = ()
+    parts: Collection[Part], gone: Mapping[int, Collection[str]], coming: RunPlan | None = None
 ) -> list[Part]:
     """Drop queries by part; gives the parts that are still needed, and closes the others.
 
-    Synopses that queries which are `coming` will read stay, too.
+    Synopses that queries of a plan which is `coming` will read stay, too.
     """
     for part in parts:
         part.drop(gone.get(part.number, ()))
-    staying = (query for part in parts for query in part.plan.queries)
-    read = {query.synopsis for query in (*staying, *coming)}
+    plans = [*(part.plan for part in parts), *([] if coming is None else [coming])]
+    specs = {spec.name: spec for plan in plans for spec in plan.synopses}
+    read = {query.synopsis for plan in plans for query in plan.queries}
+    read.update([base for name in read for base in specs[name].bases])
     for part in parts:
         part.keep(read)
         if not part.is_needed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sash.archive.writer import AUTO
 from sash.errors import SashError
 from sash.lang import Program, intervals
 from sash.lang.algebra import Field
@@ -15,7 +16,7 @@ from sash.plan.explain.text import asked_queries
 from sash.plan.periodic import is_periodic
 from sash.plan.run_plan import RunPlan, plan_run, standing_in
 from sash.plan.scalars import column_scalar, readable, substitute, tree_of
-from sash.runtime.archiving import layout_of, spec_of
+from sash.runtime.archiving import expected_lives, layout_of, spec_of
 
 
 def passes(program: Program) -> dict[str, str]:
@@ -39,13 +40,17 @@ def passes(program: Program) -> dict[str, str]:
 
 
 def _archive(definition: ArchiveDefinition, plan: RunPlan) -> str:
-    spec = spec_of(plan.continuous[0], plan)
+    (query,) = plan.continuous
+    spec = spec_of(query, plan)
     layout = layout_of(definition, spec)
-    kind = "guessed ends" if spec.is_estimated else "foreseen ends, rows may be taken back"
-    if not spec.is_strict:
-        kind = "foreseen ends"
+    kind = "foreseen ends, rows may be taken back" if spec.is_strict else "foreseen ends"
+    if spec.is_estimated:
+        kind = "guessed ends" if expected_lives(query) is None else "ends guessed from rates of arrival"
+    how = layout.text
+    if definition.technique == AUTO and definition.grid is None:
+        how += " (AUTO: small as yet, asked little)"
     every = intervals.write(spec.every)
-    return f"archive by {', '.join(spec.key)}: {layout.text}, every {every}, {kind}; {layout.touched}"
+    return f"archive by {', '.join(spec.key)}: {how}, every {every}, {kind}; {layout.touched(spec)}"
 
 
 def _line(divided: Cut) -> str:

@@ -17,12 +17,13 @@ from sash.lang import Known, Program, bind_program
 from sash.lang.bound import StreamDefinition
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec
 from sash.plan.run_plan import reads_archives
-from sash.runtime.archived import known_archive, once_archived
+from sash.runtime.archived import known_archive, once_archived, without_archives
 from sash.runtime.checkpoint import Checkpoint, Manifest
 from sash.runtime.ledger import Ledger
 from sash.runtime.look import OnceAnswer, look
 from sash.runtime.lookup import KeptPanes
 from sash.runtime.recipe import Recipe
+from sash.runtime.relations import Given
 from sash.runtime.retained import RETAINED, Snapshot
 from sash.transactions.events import Isolation
 
@@ -52,7 +53,7 @@ def ask_archives(directories: Sequence[Path], text: str) -> OnceAnswer:
             )
         known.archives[archive.name] = archive
     program = question_in(text, known)
-    return once_archived(program.one_time[0].plan, program, Path())
+    return once_archived(without_archives(program.one_time[0], program, Path()), Path())
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,14 @@ class Peek:
         Relative paths of relations count from `base_dir`; left out, from where the pipeline's do.
         """
         program = question_in(text, self.known())
+        base_dir = base_dir or self._checkpoint.base_dir
         (question,) = program.one_time
+        given: Given = {}
         if reads_archives(question.plan):
-            return once_archived(question.plan, program, base_dir or self._checkpoint.base_dir)
+            found = without_archives(question, program, base_dir)
+            if not found.reads_changes:
+                return once_archived(found, base_dir)
+            program, given = found.program, found.given
         asked = replace(program, queries=(), archives=(), indexes=())
         retains = {s.name: s.retain for s in asked.streams if s.retain is not None}
 
@@ -79,7 +85,7 @@ class Peek:
 
         ledger = Ledger(follow=follow)
         follow()
-        return look(asked, ledger, base_dir or self._checkpoint.base_dir, isolation)
+        return look(asked, ledger, base_dir, isolation, given)
 
     def snapshot(self) -> Snapshot:
         """The state after the last committed batch."""

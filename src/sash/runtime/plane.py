@@ -7,31 +7,43 @@ knows no Spark: both runtimes feed it, so they answer alike.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
 from sash.lang.algebra import Node, Stream, Window
-from sash.lang.bound import StreamDefinition
+from sash.lang.bound import IndexDefinition, StreamDefinition
 from sash.operators.preaggregate import Partial
+from sash.plan.cost.indexes import IndexChoice
 from sash.plan.explain.tree import Measured
+from sash.plan.panes import last_boundary
+from sash.plan.periodic import Hosts
+from sash.plan.refresh import refresh_of
 from sash.plan.run_plan import united
+from sash.plan.value_indexes import choose_value_index, index_on
 from sash.runtime.cell import StateFile
 from sash.runtime.clock import Clock, Streams, StreamState
-from sash.runtime.groups import QueryGroup
+from sash.runtime.groups import QueryGroup, answer_together, catch_up_together, clusters, latest
 from sash.runtime.harvest import Harvest
 from sash.runtime.part import Part
-from sash.runtime.report import DRIVER, Held
+from sash.runtime.refreshing import Refreshing, Saved, answered_through
+from sash.runtime.report import DRIVER, Held, Refreshed
+from sash.sharing.of_plan import Shared, shared_of
+from sash.synopses.combined import Combined
 
 Firsts = Mapping[int, Mapping[str, int]]
 """The first instants of streams, by part."""
 
 
+_LONG_AGO = -(1 << 62)
+
+
 class QueryPlane:
     """`scans` says under which name the scan of a part is done."""
 
-    def __init__(self, parts: Iterable[Part] = ()) -> None:
+    def __init__(self, parts: Iterable[Part] = (), refreshing: Refreshing | None = None) -> None:
+        self.refreshing = refreshing or Refreshing()
         self.groups: dict[str, QueryGroup] = {}
         self.complete_through: int | None = None
         parts = tuple(parts)
@@ -46,21 +58,50 @@ class QueryPlane:
         self.plan = replace(plan, streams=tuple(streams))
         self.clock = Clock.of(self.plan, [feed for part in self.parts.values() for feed in part.plan.feeds])
         specs = {spec.name: spec for spec in self.plan.synopses if spec.of is None}
-        self.groups = {name: group for name, group in self.groups.items() if name in specs}
-        for name, spec in specs.items():
+        for name in self.groups.keys() - specs.keys():
+            self.groups.pop(name).leave()
+        for name, spec in sorted(specs.items(), key=lambda item: item[1].cover is not None):
             if name not in self.groups:
-                self.groups[name] = QueryGroup(spec, self.plan.stream(spec.stream))
+                signed = () if spec.cover is None else spec.cover.signed
+                parts_of = [(self.groups[base], sign) for base, sign in signed]
+                stream = self.plan.stream(spec.stream)
+                self.groups[name] = QueryGroup(spec, stream, parts_of, self.refreshing.is_elastic)
         self._read_in = {spec.name: self.groups[spec.of or spec.name] for spec in self.plan.synopses}
         for name, group in self.groups.items():
             group.keep([query.name for query in self.plan.queries if query.synopsis == name])
         for part in self.parts.values():
-            own = {spec.name for spec in part.origin.synopses}
+            own = {spec.name for spec in part.origin.synopses if spec.cover is None}
+            for name in own & self.groups.keys():
+                self.groups[name].held_from = latest(self.groups[name].held_from, part.since)
             for name in {query.synopsis for query in part.plan.queries}:
-                since = None if name in own else part.since
+                since = None if own.issuperset(specs[name].bases) else part.since
                 self.groups[name].add(part.plan.queries_of(name), since)
+        self._clusters = sorted(clusters(self.groups.values()), key=lambda cluster: -self._priority(cluster))
+        self.refreshing.change(self.groups.values(), self.plan)
+        self._known_shared: dict[str, Shared] | None = None
+
+    def _priority(self, cluster: Iterable[QueryGroup]) -> int:
+        """Of who is most urgent."""
+        queries = (q for group in cluster for refresher in group.refreshers for q in refresher.queries)
+        return max((refresh_of(query.definition).priority for query in queries), default=0)
+
+    def index_values(self, indexes: Sequence[IndexDefinition]) -> None:
+        """Answer aggregates of columns that have an index from it, if it can."""
+        for name, group in self.groups.items():
+            if isinstance(group.synopsis, Combined):
+                # It keeps nothing of its own.
+                continue
+            for argument in group.spec.values:
+                counts = group.synopsis.values[argument]
+                index = index_on(group.spec, argument, indexes)
+                chosen = None
+                if index is not None:
+                    queries, stream = self.plan.queries_of(name), self.plan.stream(group.spec.stream)
+                    chosen = choose_value_index(index, group.spec, argument, queries, stream)
+                counts.answer_from(chosen.spec if isinstance(chosen, IndexChoice) else None)
 
     def absorb_partial(self, partial: Partial) -> None:
-        self._read_in[partial.synopsis].synopsis.absorb(partial)
+        self._read_in[partial.synopsis].kept.absorb(partial)
 
     def absorb(self, harvest: Harvest, streams: Streams, firsts: Firsts) -> None:
         """Take in a batch, whose results are in order of arrival; the rest is how far it brings us."""
@@ -76,18 +117,25 @@ class QueryPlane:
         for number, part in self.parts.items():
             part.first = firsts[number]
             for spec in part.plan.synopses:
-                self._read_in[spec.name].first = part.first.get(spec.stream)
+                self._read_in[spec.name].begin(part.first.get(spec.stream))
 
-    def answer(self, batch: int, harvest: Harvest) -> dict[str, list[pa.Table]]:
-        """Move to the clock and give the answers of every boundary on the way, per query."""
+    def answer(self, batch: int, harvest: Harvest, seconds: float | None = None) -> dict[str, list[pa.Table]]:
+        """Move to the clock and give the answers of every boundary on the way, per query.
+
+        Queries that are refreshed elastically answer the newest boundary, as far as `seconds` allow.
+        """
         answers: dict[str, list[pa.Table]] = defaultdict(list)
         through = self.clock.through(self.streams)
         if through is not None and self.complete_through is not None and through <= self.complete_through:
             through = None
         if through is not None:
-            for group in self.groups.values():
-                for name, table in group.answer(through):
+            for cluster in self._clusters:
+                for name, table in answer_together(cluster, through):
                     answers[name].append(table)
+            for name, table in self.refreshing.answer(through, self.complete_through, seconds):
+                answers[name].append(table)
+            for group in self.groups.values():
+                group.settle(through)
         for number, part in self.parts.items():
             if not part.continuous.is_idle:
                 given = harvest.of(number)
@@ -103,14 +151,63 @@ class QueryPlane:
         through = self.complete_through
         return {name: None if through is None else g.horizon(through) for name, g in self._read_in.items()}
 
-    def restore(self, streams: Streams, firsts: Firsts, complete_through: int | None) -> None:
+    def held_from(self) -> dict[str, int]:
+        """What came after these instants is known in full; synopses that are not named know all that came."""
+        held = ((name, group.held_from) for name, group in self.groups.items())
+        return {name: instant for name, instant in held if instant is not None}
+
+    def hosts(self) -> Hosts:
+        """The synopses that new queries may read."""
+        through, held = self.complete_through, self.held_from()
+        reach = {}
+        if through is not None:
+            reach = {name: through - held.get(name, _LONG_AGO) for name in self.groups}
+        return Hosts(self.plan.synopses, reach)
+
+    def restore(
+        self,
+        streams: Streams,
+        firsts: Firsts,
+        complete_through: int | None,
+        held_from: Mapping[str, int],
+        refreshes: Saved,
+    ) -> None:
         """Go on from a saved state, whose partials have been absorbed already."""
+        for name, instant in held_from.items():
+            if name in self.groups:
+                self.groups[name].held_from = instant
         self.streams = dict(streams)
         self.complete_through = complete_through
         self._set_firsts(firsts)
         if complete_through is not None:
-            for group in self.groups.values():
-                group.catch_up(complete_through)
+            for cluster in self._clusters:
+                catch_up_together(
+                    cluster,
+                    complete_through,
+                    lambda query, slide: answered_through(query, refreshes, slide, complete_through),
+                )
+            self.refreshing.resume(refreshes, complete_through)
+
+    def _shared(self) -> dict[str, Shared]:
+        """What queries share, made out when it is first asked for."""
+        if self._known_shared is None:
+            self._known_shared = shared_of(self.plan)
+        return self._known_shared
+
+    def refreshed(self, now: float, live: Collection[str]) -> dict[str, Refreshed]:
+        """How periodic queries are refreshed; `now` is the clock on the wall, by which `live` streams go."""
+        through, elastic = self.complete_through, self.refreshing.reported()
+        found = {}
+        for query in self.plan.queries:
+            known = elastic.get(query.name)
+            if known is None:
+                slide = query.window.slide
+                at = None if through is None else last_boundary(through, slide)
+                known = Refreshed(at, slide / 1e6, None if at is None else slide / 1e6)
+            is_behind = query.select.stream in live and known.at is not None
+            behind = now - (known.at or 0) / 1e6 if is_behind else None
+            found[query.name] = replace(known, behind=behind, shared=self._shared()[query.name])
+        return found
 
     @property
     def files(self) -> dict[str, tuple[StateFile, ...]]:
@@ -132,15 +229,16 @@ class QueryPlane:
         found: dict[str, dict[Node, Measured]] = {}
         for part in self.parts.values():
             found.update(part.continuous.measured())
+        behind = self.state_behind
         for query in self.plan.queries:
-            plan, synopsis = query.definition.plan, self.groups[query.synopsis].synopsis
+            plan, held = query.definition.plan, behind[query.synopsis]
             rows = self.streams[query.select.stream].counts.accepted
             found[query.name] = {plan: Measured(answered[query.name])}
             for node in plan.walk():
                 if isinstance(node, Stream):
                     found[query.name][node] = Measured(rows)
                 elif isinstance(node, Window):
-                    found[query.name][node] = Measured(rows, 0, synopsis.live_rows, synopsis.nbytes)
+                    found[query.name][node] = Measured(rows, 0, held.rows, held.bytes)
         return found
 
     def rates(self) -> dict[str, float]:
@@ -165,6 +263,13 @@ class QueryPlane:
         """What each synopsis holds."""
         held = ((name, group.synopsis) for name, group in self.groups.items())
         return {name: Held(synopsis.live_rows, synopsis.nbytes) for name, synopsis in held}
+
+    @property
+    def state_behind(self) -> dict[str, Held]:
+        """What each synopsis holds, with those that it is put together from."""
+        held = self.synopses
+        bases = {name: dict.fromkeys((name, *group.spec.bases)) for name, group in self.groups.items()}
+        return {name: sum((held[base] for base in bases[name]), Held()) for name in self.groups}
 
     @property
     def live_rows(self) -> int:

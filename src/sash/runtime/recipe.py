@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from sash.errors import CheckpointError, SashError
 from sash.lang import Program, bind_program
 from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinition
-from sash.plan.periodic import PeriodicPlan, SynopsisSpec, is_periodic, plan_periodic
+from sash.plan.covers import Cover
+from sash.plan.periodic import Hosts, PeriodicPlan, SynopsisSpec, is_periodic, plan_periodic
 from sash.plan.run_plan import RunPlan, asked_in, plan_run, standing_in, synopsis_prefix
 
 
@@ -22,7 +23,8 @@ class Recipe:
     """`statements` define the sources, then the queries, then ask those that are answered once.
 
     `sinks` are the outputs of queries, which a session may have chosen, `asked` the names of one-time
-    queries, `hosts` the synopses of earlier parts that queries read, and `digest` is that of the plan.
+    queries, `hosts` the synopses of earlier parts that queries read, `covers` how queries are put together
+    from several of those: what is added, what is taken away; `digest` is that of the plan.
     """
 
     number: int
@@ -31,11 +33,21 @@ class Recipe:
     asked: tuple[str, ...]
     hosts: tuple[str, ...]
     digest: str
+    covers: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
 
     @staticmethod
     def of(plan: RunPlan, program: Program, hosts: Iterable[str]) -> Recipe:
         """The recipe of a plan, with definitions from the program that it was made of."""
+        own = {spec.name: spec for spec in plan.synopses}
+        covers = {
+            query.name: (cover.plus, cover.minus)
+            for query in plan.queries
+            if query.synopsis in own
+            and (cover := own[query.synopsis].cover) is not None
+            and not own.keys() >= {*cover.plus}
+        }
         read = {query.synopsis for query in plan.queries}
+        read.update(name for cover in covers.values() for names in cover for name in names)
         # All of them: who asks about the run later may want others, too.
         sources: tuple[StreamDefinition | RelationDefinition, ...] = (*program.streams, *program.relations)
         asked = [query.definition for query in plan.one_time]
@@ -47,7 +59,12 @@ class Recipe:
             tuple(query.name for query in asked),
             tuple(name for name in hosts if name in read),
             fingerprint(plan),
+            covers,
         )
+
+    def _hosts(self, known: Mapping[str, SynopsisSpec]) -> Hosts:
+        covers = {name: Cover(tuple(plus), tuple(minus)) for name, (plus, minus) in self.covers.items()}
+        return Hosts(tuple(known[name] for name in self.hosts), covers=covers)
 
     def program(self) -> Program:
         """The sources and queries."""
@@ -61,7 +78,7 @@ class Recipe:
             program = self.program()
             named = zip(asked_in(program), self.asked, strict=True)
             asked = [replace(query, name=name) for query, name in named]
-            plan = plan_run(program, self.number, asked, [hosts[name] for name in self.hosts])
+            plan = plan_run(program, self.number, asked, self._hosts(hosts))
         except (SashError, KeyError, ValueError) as failure:
             raise self._foreign(str(failure)) from failure
         if fingerprint(plan) != self.digest:
@@ -72,8 +89,7 @@ class Recipe:
         """The part of the plan that synopses answer."""
         program = self.program()
         queries = [query for query in program.queries if is_periodic(query)]
-        chosen = [hosts[name] for name in self.hosts]
-        return plan_periodic(program.streams, queries, synopsis_prefix(self.number), chosen)
+        return plan_periodic(program.streams, queries, synopsis_prefix(self.number), self._hosts(hosts))
 
     def _foreign(self, reason: str) -> CheckpointError:
         return CheckpointError(
@@ -103,10 +119,11 @@ def fingerprint(plan: RunPlan) -> str:
         (s.name, s.panes, [(m.kind, m.argument and m.argument.sql) for m in s.measures])
         for s in plan.synopses
     ]
+    covers = [(s.name, s.cover) for s in plan.synopses if s.cover is not None]
     continuous = [(q.name, q.definition.sink, q.plan, q.choices) for q in (*plan.continuous, *plan.one_time)]
     archives = [(q.name, q.definition.archive) for q in plan.continuous if q.definition.archive is not None]
     relations = [(r.name, r.schema, r.key, r.source, r.options) for r in plan.relations]
-    whole: tuple[object, ...] = (plan.number, streams, queries, synopses, continuous, relations)
+    whole: tuple[object, ...] = (plan.number, streams, queries, synopses, covers, continuous, relations)
     if archives:
         # The technique may change between two runs.
         whole = (*whole, [(name, archive.key, archive.every) for name, archive in archives])

@@ -16,6 +16,7 @@ import pyarrow as pa
 from sash.archive.report import UpdateReport
 from sash.lang.algebra import Node
 from sash.plan.explain.tree import Measured
+from sash.sharing.of_plan import Shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +89,38 @@ class OperatorTally:
 
 
 @dataclass(frozen=True, slots=True)
+class Refreshed:
+    """How a periodic query is refreshed, in seconds of event time.
+
+    `at` is the instant that its answer is of, in microseconds; `period` is what it asks for, `granted` what
+    it last got, `late` how much more than the period had passed then, `worst` the most so far. `skipped`
+    counts boundaries that were passed over. `behind` is how far `at` was behind the clock on the wall when it
+    was committed, where the stream is live. `shared` is what it reads and with whom.
+    """
+
+    at: int | None
+    period: float
+    granted: float | None
+    late: float = 0.0
+    worst: float = 0.0
+    skipped: int = 0
+    behind: float | None = None
+    shared: Shared | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Measures:
-    """What operators did. `queries`: the state behind each query; what several share counts for each."""
+    """What operators did. `queries`: the state behind each query; what several share counts for each.
+
+    `refreshes` has the periodic queries. `decisions` and `deciding` are how many decisions of a scheduler
+    there were since the start of the process, and the seconds that they took.
+    """
 
     operators: tuple[OperatorTally, ...] = ()
     queries: Mapping[str, Held] = field(default_factory=dict)
+    refreshes: Mapping[str, Refreshed] = field(default_factory=dict)
+    decisions: int = 0
+    deciding: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +130,9 @@ class BatchReport:
     `newest` is the greatest timestamp of each stream, `behind` how many seconds those of live sources are
     behind the clock on the wall. `state` is what each partition holds, `memory` what the driver's process
     takes. `archives` has what was done to archives that were brought up to date. `measure` tells the
-    operators apart: it may be called while the monitor is told of the batch, not later, and costs something
-    with hundreds of queries.
+    operators apart, `refresh` how periodic queries fare: they may be called while the monitor is told of the
+    batch, not later, and cost something with hundreds of queries. `time` is when the batch was committed, and
+    `live` has the queries over streams that go by the clock on the wall.
     """
 
     number: int
@@ -121,6 +150,9 @@ class BatchReport:
     memory: int | None = None
     archives: Mapping[str, UpdateReport] = field(default_factory=dict)
     measure: Callable[[], Measures] = field(default=Measures, compare=False, repr=False)
+    refresh: Callable[[], Mapping[str, Refreshed]] = field(default=dict, compare=False, repr=False)
+    time: float = 0.0
+    live: frozenset[str] = frozenset()
 
     @property
     def lag(self) -> float | None:
@@ -142,7 +174,8 @@ class Summary:
 
     `answered` counts the result rows per query, `seconds` is the time on the wall, `aside` is the folder in
     which late and rejected rows are kept. `measured` has, per query, what came of the operators of its plan;
-    `rates` the rows per second of event time of each stream; `once` the answers of one-time queries.
+    `rates` the rows per second of event time of each stream; `once` the answers of one-time queries;
+    `chosen`, per query, what the run has chosen by what it learnt.
     """
 
     batches: int
@@ -155,6 +188,7 @@ class Summary:
     measured: Mapping[str, Mapping[Node, Measured]] = field(default_factory=dict, repr=False)
     rates: Mapping[str, float] = field(default_factory=dict)
     once: Mapping[str, pa.Table] = field(default_factory=dict)
+    chosen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Monitor(Protocol):

@@ -4,11 +4,14 @@ A task writes the rows of its chunk as they are; the file counts once the manife
 the run, names it. It is removed when all of its rows are older than the stream keeps them. Files never
 change, so whoever has opened them may read on while the run removes them; who comes too late to open one
 takes a newer snapshot.
+
+An index of a stream (CREATE INDEX) has a file beside each of these, which the same task writes: the
+sub-windows of 003, each with an index of its own that goes with it. Whoever finds none reads the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,9 +21,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sash.errors import CheckpointError
-from sash.lang.bound import StreamDefinition
+from sash.indexes.still_index import StillIndex, build_still
+from sash.lang.bound import IndexDefinition, StreamDefinition
+from sash.operators.delta import one_array
+from sash.plan.cost.indexes import index_of_kept_rows
 from sash.runtime.clock import StreamState
 from sash.runtime.files import save_file, told
+from sash.state.groups import plain
 
 if TYPE_CHECKING:
     from sash.runtime.lookup import KeptPanes
@@ -38,6 +45,7 @@ class Keep:
     directory: Path
     batch: int
     durable: bool
+    indexes: tuple[IndexDefinition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,15 @@ class KeptFile:
 
     @property
     def name(self) -> str:
-        return f"{self.stream}.{self.batch:08d}.{self.sequence}.arrow"
+        return f"{self._stem}.arrow"
+
+    def index(self, place: int) -> str:
+        """The name of the index of the column with that number."""
+        return f"{self._stem}.{place}.index"
+
+    @property
+    def _stem(self) -> str:
+        return f"{self.stream}.{self.batch:08d}.{self.sequence}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +97,44 @@ def keep_rows(
     file = KeptFile(stream.name, keep.batch, sequence, int(ts.min()), int(ts.max()), len(ts))
     names = [f"c{i}" for i in range(table.num_columns)]
     rows = table.rename_columns(names).add_column(0, "ts", pa.array(ts))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    save_file(keep.directory / file.name, [sink.getvalue()], durable=keep.durable)
+    for index in keep.indexes:
+        if index.stream == stream.name:
+            _index(keep, file, stream, index, rows)
+    _save(keep.directory / file.name, rows, durable=keep.durable)
     return file
+
+
+def index_kept(keep: Keep, kept: Iterable[KeptFile], streams: Iterable[StreamDefinition]) -> None:
+    """Make the indexes that files do not have yet, or of another kind."""
+    known = {stream.name: stream for stream in streams}
+    for file in kept:
+        for index in keep.indexes:
+            stream = known.get(file.stream)
+            if stream is None or index.stream != file.stream:
+                continue
+            found = open_index(keep.directory, file, place_of(stream, index.column))
+            if found is None or found.spec != str(index_of_kept_rows(index, stream).spec):
+                _index(keep, file, stream, index, open_kept(keep.directory / file.name))
+
+
+def place_of(stream: StreamDefinition, column: str) -> int:
+    """The number of a column of a stream."""
+    return [each.name for each in stream.schema].index(column)
+
+
+def _index(
+    keep: Keep, file: KeptFile, stream: StreamDefinition, index: IndexDefinition, rows: pa.Table
+) -> None:
+    place = place_of(stream, index.column)
+    table = build_still(index_of_kept_rows(index, stream).spec, plain(rows.column(f"c{place}")))
+    _save(keep.directory / file.index(place), table, durable=keep.durable)
+
+
+def _save(path: Path, table: pa.Table, *, durable: bool) -> None:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    save_file(path, [sink.getvalue()], durable=durable)
 
 
 def live(
@@ -100,13 +149,19 @@ def live(
     ]
 
 
-def forget(directory: Path, kept: Iterable[KeptFile], through: int | None) -> None:
-    """Remove files that nobody names, but for those of batches after `through`, which are under way."""
-    names = {file.name for file in kept}
-    with told(directory, "clear"):
-        for path in directory.glob("*.arrow"):
-            if path.name not in names and (through is None or int(path.name.split(".")[-3]) <= through):
-                path.unlink(missing_ok=True)
+def forget(keep: Keep, kept: Iterable[KeptFile], streams: Iterable[StreamDefinition]) -> None:
+    """Remove files that nobody names, but for those of batches after `keep.batch`, which are under way."""
+    known = {stream.name: stream for stream in streams}
+    places = [(i.stream, place_of(known[i.stream], i.column)) for i in keep.indexes if i.stream in known]
+    names = set()
+    for file in kept:
+        names.add(file.name)
+        names.update(file.index(place) for stream, place in places if stream == file.stream)
+    with told(keep.directory, "clear"):
+        for suffix, part in ((".arrow", -3), (".index", -4)):
+            for path in keep.directory.glob(f"*{suffix}"):
+                if path.name not in names and int(path.name.split(".")[part]) <= keep.batch:
+                    path.unlink(missing_ok=True)
 
 
 class Gone(Exception):
@@ -141,6 +196,27 @@ def rows_later(
 def in_order(files: Iterable[KeptFile]) -> list[KeptFile]:
     """Files of a stream in the order of their rows."""
     return sorted(files, key=lambda file: (file.batch, file.sequence))
+
+
+def open_index(directory: Path, file: KeptFile, place: int) -> StillIndex | None:
+    """The index of a column of a file; None if it has none."""
+    path = directory / file.index(place)
+    try:
+        return StillIndex(open_kept(path))
+    except Gone:
+        return None
+
+
+def rows_at(
+    file: KeptFile, table: pa.Table, since: int, positions: Int64Array, places: Sequence[int]
+) -> tuple[Int64Array, list[pa.Array]]:
+    """The instants and some columns of the rows of a file at positions, as far as they are after `since`."""
+    ts = table.column(0).to_numpy()[positions]
+    if file.oldest <= since:
+        positions, ts = positions[ts > since], ts[ts > since]
+    wanted = pa.array(positions)
+    # Without the dictionaries of all rows, which somebody would have to put together.
+    return ts, [plain(one_array(table.column(1 + place)).take(wanted)) for place in places]
 
 
 def open_kept(path: Path) -> pa.Table:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from pathlib import Path
 
-from sash.errors import NotYet, UserError
+from sash.errors import UserError
 from sash.lang import Program
+from sash.plan.refresh import EXACT, MODES
 from sash.runtime.desk import Desk
 from sash.runtime.engine import DEFAULT_BATCH_ROWS, Options
+from sash.runtime.relations import Given
 from sash.runtime.report import Monitor, Silent, Summary
+from sash.scheduling import DEFAULT, POLICIES
 
 RUNTIMES = ("spark", "inline")
 
@@ -27,16 +31,23 @@ def run_program(
     max_memory: int | None = None,
     aside: Path | None = None,
     record_history: Path | None = None,
+    refresh: str | None = None,
+    policy: str | None = None,
+    max_queries: int | None = None,
     debug: bool = False,
     monitor: Monitor | None = None,
     stop: threading.Event | None = None,
     desk: Desk | None = None,
+    given: Given | None = None,
 ) -> Summary:
     """Run the standing queries of a program until all input has ended or `stop` is set.
 
     `desk` is where others ask for something meanwhile. `max_state` bounds the bytes of state of a partition
     (None: as this machine can bear, 0: no bound), `max_memory` those of this process.
     `record_history` is a file for the movements of windows and the questions that are asked meanwhile.
+    Relations that are `given` are not read.
+    `refresh` is exact or elastic, `policy` the scheduler of the latter, `max_queries` how many queries there
+    may be at a time.
     """
     if not (program.queries or program.archives or program.one_time):
         raise UserError(
@@ -59,6 +70,10 @@ def run_program(
         max_state=max_state,
         max_memory=max_memory,
         record_history=record_history,
+        given=given or {},
+        refresh=one_of("refresh", refresh or EXACT, MODES),
+        policy=one_of("policy", policy or DEFAULT.slug, POLICIES),
+        max_queries=max_queries,
         debug=debug,
         monitor=monitor or Silent(),
     )
@@ -74,12 +89,17 @@ def run_program(
     return run_spark(program, options, stop, desk)
 
 
+def one_of(option: str, value: str, allowed: Collection[str]) -> str:
+    """The value of an option, if it is one of those that are allowed."""
+    if value not in allowed:
+        raise UserError(
+            f"unknown {option} '{value}'", expected=f"one of: {', '.join(allowed)}", id=f"unknown-{option}"
+        )
+    return value
+
+
 def refuse_what_cannot_run(program: Program) -> None:
     """Statements that are understood and that a run would otherwise pass over in silence."""
-    if program.indexes:
-        raise NotYet(
-            "CREATE INDEX cannot be run yet", hint="sash check and sash explain take the whole language"
-        )
     for query in program.queries:
         if not query.sink:
             raise UserError(

@@ -13,7 +13,7 @@ from sash.scheduling.policy import Block, Policy, Semantics, Standing
 from sash.scheduling.scheduler import DEFAULT, Execution, Report, Scheduler
 
 POLICIES = {
-    policy.name: policy
+    policy.slug: policy
     for policy in (
         EDF,
         NO_SHARING,

@@ -73,6 +73,11 @@ class Policy:
     divide: Divide
     along: Along
 
+    @property
+    def slug(self) -> str:
+        """The name as options have it."""
+        return self.name.removesuffix(" sharing").replace(", ", "-")
+
 
 def by_period(queries: Sequence[Standing]) -> list[Block]:
     """The sub-groups of queries with one period, shortest first."""

@@ -23,10 +23,12 @@ class Answer:
     """What a query says at the instant `at`: an integer in the stream's own unit, or a datetime in UTC.
 
     `rows` has the selected columns. Those of a view are preceded by `op`: the row came (`+`) or went (`-`).
+    `late` is how many seconds after the instant it was committed, where the streams are live.
     """
 
     at: Any
     rows: pa.Table
+    late: float | None = None
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a pandas frame."""
@@ -40,8 +42,10 @@ class Answer:
 class Cut:
     """The answers of one table, given out one after the other."""
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, committed: float | None = None) -> None:
+        """`committed`: when it was, in seconds of the clock by which the instants go, if they go by one."""
         self._table = table
+        self._committed = committed
         self._starts = _starts(table.column("ts"))
         self._next = 0
 
@@ -65,7 +69,8 @@ class Cut:
     def _at(self, number: int) -> Answer:
         start, stop = int(self._starts[number]), int(self._starts[number + 1])
         instant = self._table.column("ts")[start].as_py()
-        return Answer(instant, self._table.slice(start, stop - start).drop_columns(["ts"]))
+        late = None if self._committed is None else self._committed - instant.timestamp()
+        return Answer(instant, self._table.slice(start, stop - start).drop_columns(["ts"]), late)
 
 
 def _starts(ts: pa.ChunkedArray) -> Ints:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from sash.runtime.report import BatchReport, Summary
+from sash.runtime.report import BatchReport, Refreshed, Summary
 from sash.session.inbox import Inbox, Room
 from sash.session.kept import Kept
 
@@ -28,6 +28,8 @@ class Delivery:
         self._stop = stop
         self._kept = kept
         self._has_begun = False
+        # How periodic queries fared, after the last batch.
+        self.refreshes: Mapping[str, Refreshed] = {}
 
     def watch(self, query: str, inbox: Inbox) -> None:
         """Put the answers of one more query into its inbox, from the next batch on."""
@@ -45,8 +47,10 @@ class Delivery:
         self._begin(report.number, report.answered, report.answers)
         with self._room.changed:
             inboxes = dict(self._inboxes)
+        self.refreshes = report.refresh()
         for name, inbox in inboxes.items():
-            inbox.put(report.answers.get(name), report.clock)
+            committed = report.time if name in report.live else None
+            inbox.put(report.answers.get(name), report.clock, committed)
             if self._kept is not None and inbox.view is not None and inbox.is_known:
                 self._kept.save(name, report.number, inbox.latest())
         with self._room.changed:

@@ -100,8 +100,11 @@ class Inbox:
 
     # ------------------------------------------------------------------ the run
 
-    def put(self, table: pa.Table | None, clock: int | None) -> None:
-        """What a batch gave, which is nothing for None, and the instant to which it brought the query."""
+    def put(self, table: pa.Table | None, clock: int | None, committed: float | None = None) -> None:
+        """What a batch gave, which is nothing for None, and the instant to which it brought the query.
+
+        `committed`: the time on the wall, if the streams go by it.
+        """
         with self._room.changed:
             self._clock = clock
             if table is None or not table.num_rows:
@@ -109,7 +112,7 @@ class Inbox:
             table = table.cast(self.shape.schema)
             if self.view is not None and self.is_known:
                 self.view.add(table)
-            cut = Cut(table)
+            cut = Cut(table, committed)
             self._newest = cut.newest()
             self._cuts.append(cut)
             self._shorten_unread()

@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from sash.errors import UserError
 from sash.lang import Known, Program
-from sash.lang.bound import ExplainDefinition, OneTimeQuery, QueryDefinition
+from sash.lang.bound import ExplainDefinition, QueryDefinition
 from sash.plan.explain import explain_program
 from sash.plan.run_plan import plan_run
 from sash.runtime.analyze import analyze
 from sash.runtime.look import OnceAnswer
 from sash.runtime.passes import passes
+from sash.runtime.relations import Given
 from sash.runtime.run import run_program
 from sash.runtime.sources import open_source
 from sash.session.catalog import program_of
@@ -64,13 +65,17 @@ def isolation_of(text: str | None) -> Isolation | None:
         ) from failure
 
 
-def answer_once(query: OneTimeQuery, known: Known, base_dir: Path, batch_rows: int | None) -> pa.Table:
-    """The answer over the windows at the end of the input."""
-    program = program_of(known, statements=(query,), queries=())
+def answer_once(program: Program, base_dir: Path, batch_rows: int | None, given: Given) -> pa.Table:
+    """The answer of a program's one-time query over the windows at the end of the input."""
     _refuse_endless(program, base_dir, "a one-time query is answered at the end of its input")
     with tempfile.TemporaryDirectory(prefix="sash-") as aside:
         summary = run_program(
-            program, base_dir=base_dir, runtime="inline", batch_rows=batch_rows, aside=Path(aside)
+            program,
+            base_dir=base_dir,
+            runtime="inline",
+            batch_rows=batch_rows,
+            aside=Path(aside),
+            given=given,
         )
     (answer,) = summary.once.values()
     return answer

@@ -28,13 +28,16 @@ from sash.lang.bound import (
     ShowDefinition,
 )
 from sash.lang.parse import iterate
+from sash.plan.refresh import EXACT, MODES
 from sash.plan.run_plan import plan_run, reads_archives
-from sash.runtime.archived import once_archived
+from sash.runtime.archived import once_archived, without_archives
 from sash.runtime.live import Live
+from sash.runtime.relations import Given
 from sash.runtime.report import Summary
-from sash.runtime.run import RUNTIMES
+from sash.runtime.run import RUNTIMES, one_of
 from sash.runtime.sinks import open_sink
 from sash.runtime.sources import open_source
+from sash.scheduling import DEFAULT, POLICIES
 from sash.session.catalog import copied, define, plain_name, program_of
 from sash.session.delivery import Delivery
 from sash.session.handle import DEFAULT_PENDING, Query, shape_of
@@ -56,9 +59,23 @@ def connect(
     batch_rows: int | None = None,
     aside: str | Path | None = None,
     record_history: str | Path | None = None,
+    refresh: str = EXACT,
+    policy: str = DEFAULT.slug,
+    max_queries: int | None = None,
 ) -> Session:
     """A session. Relative paths in CQL count from `base_dir`; the rest is as in `sash run`."""
-    return Session(base_dir, runtime, master, checkpoint, batch_rows, aside, record_history)
+    return Session(
+        base_dir,
+        runtime,
+        master,
+        checkpoint,
+        batch_rows,
+        aside,
+        record_history,
+        refresh,
+        policy,
+        max_queries,
+    )
 
 
 class Session:
@@ -73,6 +90,9 @@ class Session:
         batch_rows: int | None = None,
         aside: str | Path | None = None,
         record_history: str | Path | None = None,
+        refresh: str = EXACT,
+        policy: str = DEFAULT.slug,
+        max_queries: int | None = None,
     ) -> None:
         if runtime not in RUNTIMES:
             raise UserError(
@@ -97,6 +117,9 @@ class Session:
             "record_history": None
             if record_history is None
             else Path(record_history).expanduser().absolute(),
+            "refresh": one_of("refresh", refresh, MODES),
+            "policy": one_of("policy", policy, POLICIES),
+            "max_queries": max_queries,
         }
         self._known = Known()
         self._handles: dict[str, Query] = {}
@@ -376,7 +399,8 @@ class Session:
     def _give(self, definition: Definition, known: Known) -> pa.Table | str:
         match definition:
             case ShowDefinition():
-                return shown(definition.kind, known, self.base_dir)
+                refreshes = {} if self._delivery is None else self._delivery.refreshes
+                return shown(definition.kind, known, self.base_dir, refreshes)
             case OneTimeQuery():
                 return self._answer(definition, known)
             case ExplainDefinition():
@@ -384,12 +408,16 @@ class Session:
         raise AssertionError(definition)
 
     def _answer(self, definition: OneTimeQuery, known: Known, isolation: Isolation | None = None) -> pa.Table:
+        program = program_of(known, statements=(definition,), queries=())
+        given: Given = {}
         if reads_archives(definition.plan):
-            return dated(once_archived(definition.plan, program_of(known), self.base_dir))
+            asked = without_archives(definition, program_of(known), self.base_dir)
+            if not asked.reads_changes:
+                return dated(once_archived(asked, self.base_dir))
+            program, given = asked.program, asked.given
         if self._live is not None and self._is_running:
-            program = program_of(known, statements=(definition,), queries=())
-            return dated(self._live.ask(program, isolation))
-        return answer_once(definition, known, self.base_dir, self._options["batch_rows"])
+            return dated(self._live.ask(program, isolation, given))
+        return answer_once(program, self.base_dir, self._options["batch_rows"], given)
 
 
 def _started(
@@ -413,10 +441,11 @@ def _started(
 
 
 def _concerns_run(before: Known, after: Known) -> bool:
-    """Whether the pipeline has to know: other queries, or streams and relations that are gone."""
+    """Whether the pipeline has to know: other queries or indexes, streams and relations that are gone."""
     return (
         before.queries != after.queries
         or before.archives != after.archives
+        or before.indexes != after.indexes
         or any(after.streams.get(name) != stream for name, stream in before.streams.items())
         or any(after.relations.get(name) != relation for name, relation in before.relations.items())
     )

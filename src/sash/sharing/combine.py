@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sash.errors import InternalError
+from sash.plan.duplicates import is_subtractable
 from sash.plan.measures import Measure
-from sash.sharing.algebra import is_subtractable
 from sash.sharing.workload import Reading
 from sash.state import kernels
 from sash.state.groups import GroupTable

@@ -16,11 +16,11 @@ from sash.lang.bound import AggregateCall, QueryDefinition, Scalar
 from sash.lang.bound import Window as PeriodicWindow
 from sash.lang.periodic import renamed
 from sash.plan.canonical import canonical
+from sash.plan.duplicates import Algebra, algebra_of, counts_matter
 from sash.plan.measures import ROWS, Measure, measures_of
 from sash.plan.panes import Panes
+from sash.plan.predicates import Predicate, predicate_of
 from sash.plan.scalars import conjunction
-from sash.sharing.algebra import Algebra, algebra_of, counts_matter
-from sash.sharing.predicates import Predicate, predicate_of
 
 _INSENSITIVE = ("MIN", "MAX")
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from sash.lang.algebra import Node
 from sash.lang.bound import Scalar
+from sash.plan.duplicates import is_subtractable
 from sash.plan.measures import Measure
 from sash.plan.panes import Panes
 from sash.plan.periodic import SynopsisSpec
-from sash.sharing.algebra import is_subtractable
-from sash.sharing.predicates import Predicate, predicate_of
+from sash.plan.predicates import Predicate, predicate_of
 
 
 class Kind(enum.Enum):

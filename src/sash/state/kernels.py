@@ -165,12 +165,16 @@ def rescan(
     heads: Ints,
     base: int,
     oldest: int,
+    stop: int,
     ops: Ints,
     total_ints: Ints,
     total_floats: Floats,
     newest: Ints,
 ) -> None:
-    """Recompute extrema and float sums of `stale_slots` from their chains, panes after `oldest` only."""
+    """Recompute extrema and float sums of `stale_slots` from their chains.
+
+    Only panes after `oldest` count, and rows before `stop`: the log may have come farther than the window.
+    """
     for index in range(stale_slots.shape[0]):
         slot = stale_slots[index]
         for c in range(ops.shape[0]):
@@ -180,6 +184,8 @@ def rescan(
                 total_ints[slot, c] = INT64_MIN
         total_floats[slot, :] = 0.0
         row = heads[slot] - base
+        while row >= stop:
+            row = previous[row] - base
         while row >= 0 and panes[row] > oldest:
             for c in range(ops.shape[0]):
                 value = ints[row, c]
@@ -190,6 +196,38 @@ def rescan(
                     newest[slot, c] = panes[row]
             merge_floats(total_floats[slot], floats[row])
             row = previous[row] - base
+
+
+@kernel
+def merge_chains(
+    slots: Ints,
+    panes: Ints,
+    ints: Ints,
+    floats: Floats,
+    previous: Ints,
+    heads: Ints,
+    base: int,
+    oldest: int,
+    left: int,
+    right: int,
+    ops: Ints,
+    total_ints: Ints,
+    total_floats: Floats,
+    changed: Bools,
+) -> None:
+    """Merge the rows of panes after `oldest` of some slots, each into a total of its own.
+
+    `changed` tells of which the newest row is not before position `right`, or a row since `left` too old.
+    """
+    for index in range(slots.shape[0]):
+        row = heads[slots[index]] - base
+        changed[index] = row + base >= right
+        while row >= 0 and panes[row] > oldest:
+            merge_ints(total_ints[index], ints[row], ops)
+            merge_floats(total_floats[index], floats[row])
+            row = previous[row] - base
+        if row >= 0 and row + base >= left:
+            changed[index] = True
 
 
 @kernel

@@ -43,13 +43,18 @@ def to_ordinal(values: pa.Array, type_: Type) -> tuple[Int64Array, pa.Array | No
         case Type.TIMESTAMP:
             return np.asarray(values.cast(pa.int64()).fill_null(0)), None
         case Type.STRING:
-            encoded = values.dictionary_encode()
-            order = np.asarray(pc.sort_indices(encoded.dictionary)).astype(np.int64)
-            rank = np.empty(len(order) + 1, dtype=np.int64)
-            rank[order] = np.arange(len(order))
-            rank[-1] = 0
-            codes = np.asarray(encoded.indices.fill_null(len(order))).astype(np.int64)
-            return rank[codes], encoded.dictionary.take(pa.array(order))
+            return ranked_words(values)
+
+
+def ranked_words(values: pa.Array) -> tuple[Int64Array, pa.Array]:
+    """The place of each string among the different ones in order (anything where it is NULL), and those."""
+    encoded = values.dictionary_encode()
+    order = np.asarray(pc.sort_indices(encoded.dictionary)).astype(np.int64)
+    rank = np.empty(len(order) + 1, dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    rank[-1] = 0
+    codes = np.asarray(encoded.indices.fill_null(len(order))).astype(np.int64)
+    return rank[codes], encoded.dictionary.take(pa.array(order))
 
 
 class Words:

@@ -16,8 +16,8 @@ extremum leaves. Space: one row per live (pane, group) and one per (window lengt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from sash.state.groups import GroupTable
 from sash.state.layout import Layout
 from sash.state.ordering import Words, is_code, recode
 from sash.state.panelog import PaneLog
+from sash.synopses.collective.filters import Filters
 from sash.synopses.frequent_items import FrequentItems
 from sash.synopses.pane_store import PaneStore, Totals
 from sash.synopses.rows import PaneRows
@@ -45,6 +46,13 @@ BoolArray = npt.NDArray[np.bool_]
 
 # Groups and words that nothing refers to any more are dropped once they are the greater part of so many.
 _LEAST_TO_COMPACT = 1024
+
+
+class WindowKey(NamedTuple):
+    """A window of that length; `alone` is the slide of who moves it on when nobody else does, else 0."""
+
+    range: int
+    alone: int = 0
 
 
 class Dependent(Protocol):
@@ -79,6 +87,11 @@ class Sliding:
             self._stale = np.zeros(len(self.ints), dtype=np.bool_)
 
     @property
+    def positions(self) -> list[tuple[int, int]]:
+        """What it holds of the log of each synopsis that it is over."""
+        return [(self.left, self.right)]
+
+    @property
     def nbytes(self) -> int:
         return self.ints.nbytes + self.floats.nbytes + self._newest.nbytes + self._stale.nbytes
 
@@ -89,9 +102,16 @@ class Sliding:
         self.ints, self.floats, self._newest = self.ints[slots], self.floats[slots], self._newest[slots]
         self._stale = np.zeros(len(slots), dtype=np.bool_)
 
+    def _begin_again(self) -> None:
+        """Nobody has asked for so long that the log has forgotten what the totals hold."""
+        self.left = self.right = self._synopsis.log.base
+        self.ints, self.floats = self._synopsis.layout.empty(len(self.ints))
+
     def advance(self, boundary: int) -> None:
         """Make the window that of `boundary`, which is on an edge and not before the last one."""
         log, panes = self._synopsis.log, self._synopsis.spec.panes
+        if self.left < log.base:
+            self._begin_again()
         oldest = panes.number_at(boundary - self.range)
         right = log.position_after(panes.number_at(boundary))
         left = log.position_after(oldest)
@@ -132,6 +152,7 @@ class Sliding:
                 log.heads,
                 base,
                 oldest,
+                right - base,
                 ops,
                 self.ints,
                 self.floats,
@@ -153,6 +174,10 @@ class Looked:
 
     def reserve(self, slots: int) -> None:
         """Nothing is kept between answers."""
+
+    @property
+    def positions(self) -> list[tuple[int, int]]:
+        return [(self.left, self.right)]
 
     @property
     def nbytes(self) -> int:
@@ -180,8 +205,10 @@ class BasicIntervalSynopsis:
         self.words: dict[int, Words] = {}
         self.groups = GroupTable([ARROW_TYPES[key.type] for key in self.spec.keys])
         self.log = PaneLog(self.layout)
-        self.windows: dict[int, Sliding | Looked] = {}
+        self.windows: dict[WindowKey, Sliding | Looked] = {}
         self._store: PaneStore | None = None
+        self.filters: Filters | None = None
+        self.refusal: str | None = None
         self._moved: int | None = None
         counting = {each.keys[-1]: each for each in spec.counting() if not each.is_hashed}
         hashing = {each.keys[-1]: each for each in spec.counting() if each.is_hashed}
@@ -200,13 +227,30 @@ class BasicIntervalSynopsis:
         self._open: list[PaneRows] = []
         self._sealed = PaneRows.none(self.layout)
 
-    def window(self, range_: int) -> Sliding | Looked:
+    def window(self, key: WindowKey) -> Sliding | Looked:
         """The window of that length, made on first use."""
-        if range_ not in self.windows:
-            store = self._store
-            self.windows[range_] = Sliding(self, range_) if store is None else Looked(self, range_, store)
-            self.windows[range_].reserve(len(self.log.heads))
-        return self.windows[range_]
+        if key not in self.windows:
+            store = None if key.alone else self._store
+            window = Sliding(self, key.range) if store is None else Looked(self, key.range, store)
+            window.reserve(len(self.log.heads))
+            self.windows[key] = window
+        return self.windows[key]
+
+    @property
+    def bases(self) -> list[BasicIntervalSynopsis]:
+        """The synopses that have its rows: itself."""
+        return [self]
+
+    def moved(self, before: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]]) -> Int64Array:
+        """The groups in panes that entered or left between two states of a window."""
+        marks = np.zeros(self.groups.size, dtype=np.bool_)
+        for start, stop in zip(before[0], now[0], strict=True):
+            marks[self.log.slots_between(start, stop)] = True
+        return np.flatnonzero(marks)
+
+    def forget_windows(self, asked: set[WindowKey]) -> None:
+        """Other windows are not asked for any more."""
+        self.windows = {key: window for key, window in self.windows.items() if key in asked}
 
     def answer_from(self, store: PaneStore | None) -> None:
         """Look windows up in `store`, which is empty and has the synopsis's measures; None: let them slide.
@@ -218,12 +262,35 @@ class BasicIntervalSynopsis:
             store.reserve(self.groups.size)
             store.update(self._logged(), self._moved)
         # Windows are made anew when they are next asked for, from what the log or the store has then.
-        self.windows = {}
+        self.windows = {key: window for key, window in self.windows.items() if key.alone}
+
+    def find_by(self, filters: Filters | None) -> None:
+        """Let groups be found by indexes, which are empty; None: look at all groups again."""
+        self.filters, self.refusal = filters, None
+        if self._moved is not None:
+            self._feed_filters(self._logged(), self._moved)
+        # Those that are still needed are made anew when they are next asked for.
+        self.windows = {key: window for key, window in self.windows.items() if key.alone}
+
+    def _feed_filters(self, rows: PaneRows, through: int) -> None:
+        """Let indexes have rows; if they refuse those, go on without them."""
+        if self.filters is not None:
+            self.filters.feed(rows, through)
+            self.refusal = self.filters.refusal
+            if self.refusal is not None:
+                self.filters = None
+                # What windows are looked up in need not reach as far as those that are looked up now.
+                self.answer_from(None)
 
     def _logged(self) -> PaneRows:
         log = self.log
         size = log.end - log.base
         return PaneRows(log.slots[:size], log.panes[:size], log.ints[:size], log.floats[:size])
+
+    def between(self, left: int, right: int) -> Totals:
+        """The measures of all groups over the window between two edges."""
+        number_at = self.spec.panes.number_at
+        return self.lookup(number_at(left), number_at(right))
 
     def lookup(self, left: int, right: int) -> Totals:
         """The measures of the panes in (left, right] for all groups, merged row by row from the log."""
@@ -242,6 +309,32 @@ class BasicIntervalSynopsis:
             np.zeros_like(totals.ints),
         )
         return totals
+
+    def chained(self, slots: Int64Array, oldest: int, left: int, right: int) -> tuple[Totals, BoolArray]:
+        """The measures of some groups over all panes after `oldest`, each from its chain.
+
+        Also whether a group has rows after the position `right` of the log, or has lost some since `left`.
+        """
+        log = self.log
+        totals = Totals(*self.layout.empty(len(slots)))
+        changed = np.zeros(len(slots), dtype=np.bool_)
+        kernels.merge_chains(
+            slots,
+            log.panes,
+            log.ints,
+            log.floats,
+            log.previous,
+            log.heads,
+            log.base,
+            oldest,
+            left,
+            right,
+            self.ops,
+            totals.ints,
+            totals.floats,
+            changed,
+        )
+        return totals, changed
 
     def absorb(self, partial: Partial) -> None:
         """Take in what a chunk adds, or counts of values. Its panes are open: after the last sealed one."""
@@ -313,9 +406,10 @@ class BasicIntervalSynopsis:
             self.log.append(head.slots, head.panes, head.ints, head.floats)
         if self._store is not None:
             self._store.update(head, pane)
+        self._feed_filters(head, pane)
         for counts in self.values.values():
             counts.move_to(pane, self.groups.size)
-        self._moved = pane
+        self._moved = pane if self._moved is None else max(pane, self._moved)
 
     def trim(self, position: int) -> None:
         """Forget what lies before `position` of the log, and groups that are in no pane and no answer."""
@@ -367,6 +461,8 @@ class BasicIntervalSynopsis:
         self.log.renumber(place, len(slots))
         if self._store is not None:
             self._store.renumber(slots)
+        if self.filters is not None:
+            self.filters.renumber(slots)
         for window in self.windows.values():
             window.renumber(slots)
         for counts in self.values.values():
@@ -391,6 +487,7 @@ class BasicIntervalSynopsis:
         waiting = sum(rows.nbytes for rows in (self._sealed, *self._open))
         windows = sum(window.nbytes for window in self.windows.values())
         store = 0 if self._store is None else self._store.nbytes
+        store += 0 if self.filters is None else self.filters.nbytes
         values = sum(counts.nbytes for counts in self.values.values())
         values += sum(items.nbytes for items in self.frequent.values())
         return self.log.nbytes + self.groups.nbytes + words + totals + waiting + windows + store + values

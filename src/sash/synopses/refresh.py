@@ -5,15 +5,18 @@ copies just their totals onto a stack. `flush` turns the stack into answers for 
 each row's state is compared with the state before it of the same group, HAVING and the selected
 expressions are evaluated over whole columns, and equal rows that leave and enter at one instant cancel.
 
-Invariant: after a flush `_before` holds, per slot, the totals at the last boundary. The answer at an
-instant is a function of those totals alone, so nothing else of a query needs to be remembered. Aggregates
-that need the values of a group (`ValueStates`) are totals like the others. They are answered in the flush,
-for those states only that a query shows: where HAVING does not need them itself, it is asked first.
+Invariant: after a flush `_before` holds, per slot, the totals at the last boundary; where all queries have
+thresholds (`Selection`), only of groups that pass the loosest. The answer at an instant is a function of
+those totals alone, so nothing else of a query needs to be remembered. Aggregates that need the values of a
+group (`ValueStates`) are answered in the step, and are totals like the others.
+
+Queries that differ in thresholds alone are a `Family`, whose answers cost a sort and what they contain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +24,19 @@ import pyarrow as pa
 
 from sash.errors import DataError
 from sash.lang.bound import AggregateCall, BoundSelect, OutputOperator, StreamDefinition, Window
-from sash.operators.evaluate import ARROW_TYPES, evaluate, evaluate_mask
+from sash.operators.evaluate import ARROW_TYPES, evaluate
 from sash.plan.panes import first_boundary
 from sash.plan.periodic import PeriodicQuery
-from sash.state import kernels
 from sash.state.groups import GroupTable, canonical, plain
-from sash.synopses.basic_interval import BasicIntervalSynopsis
-from sash.synopses.finalize import Values, finalize
+from sash.state.keytable import distinct, grown
+from sash.synopses.basic_interval import BasicIntervalSynopsis, WindowKey
+from sash.synopses.cells import roomier
+from sash.synopses.collective.filters import Filters
+from sash.synopses.combined import AnyWindow, Synopsis
+from sash.synopses.families import Family, families_of
 from sash.synopses.pane_store import Totals
+from sash.synopses.selection import Selection
+from sash.synopses.states import Stack, States
 from sash.synopses.value_states import ValueStates
 
 Int64Array = npt.NDArray[np.int64]
@@ -40,39 +48,85 @@ FLUSH_ROWS = 1 << 20
 MOST_EMPTY_ANSWERS = 1_000_000
 
 
+class _Span:
+    """The rows of a synopsis's log that the window held at the last boundary."""
+
+    def __init__(self, synopsis: BasicIntervalSynopsis) -> None:
+        self.synopsis = synopsis
+        self.left = self.right = synopsis.log.base
+
+    @property
+    def is_empty(self) -> bool:
+        return self.left == self.right
+
+    def entering(self) -> int | None:
+        """When the next pane that is known enters."""
+        log = self.synopsis.log
+        pane = log.pane_at(self.right) if self.right < log.end else self.synopsis.next_sealed()
+        return None if pane is None else self.synopsis.spec.panes.right_edge(pane)
+
+    def oldest(self) -> int:
+        """When the oldest pane that it holds has ended."""
+        return self.synopsis.spec.panes.right_edge(self.synopsis.log.pane_at(self.left))
+
+
 class Refresher:
     def __init__(
         self,
-        synopsis: BasicIntervalSynopsis,
+        synopsis: Synopsis,
         window: Window,
         queries: Sequence[PeriodicQuery],
         stream: StreamDefinition,
         since: int | None = None,
+        *,
+        is_elastic: bool = False,
     ) -> None:
-        """`since`: the queries came when everything up to then had been answered."""
+        """`since`: the queries came when everything up to then had been answered.
+
+        `is_elastic`: boundaries may be passed over, so the window moves on when others of its length do not.
+        """
         self._synopsis = synopsis
         self._since = since
         self.window = window
         self._stream = stream
         self._whole = [q for q in queries if q.select.operator is OutputOperator.RSTREAM]
-        self._changing = [q for q in queries if q not in self._whole]
+        self._changing = [q for q in queries if q.select.operator is not OutputOperator.RSTREAM]
         # Without GROUP BY keys an aggregate has one row even over an empty window.
         self._is_global = not synopsis.spec.keys
         calls = [call for query in queries for call in query.select.aggregates]
-        self._values = ValueStates(synopsis, window.range, calls)
+        self.is_elastic = is_elastic
+        self.key = WindowKey(window.range, window.slide if is_elastic else 0)
+        self._values = ValueStates(synopsis, self.key, calls)
         self._last: int | None = None
-        self._left = self._right = synopsis.log.base
+        self._spans = [_Span(base) for base in synopsis.bases]
         self._before = self._values.empty(0)
         self._has_answered = False
         self._empty_since: int | None = None
-        self._changes = _Stack()
-        self._wholes = _Stack()
+        self._changes = Stack()
+        self._wholes = Stack()
+        # Whether each group passed the selection at the last boundary, and which did: where it is known.
+        self._held: BoolArray | None = None
+        self._passed: Int64Array | None = None
+        self._whole_rows = 0
+        self._arrange()
         synopsis.dependents.append(self)
+
+    def _arrange(self) -> None:
+        """Find out what the queries have in common."""
+        self._families_whole, self._alone_whole = families_of(self._whole)
+        self._families_changing, self._alone_changing = families_of(self._changing)
+        queries = (*self._whole, *self._changing)
+        self.selection = None if self._is_global else Selection.of([query.select for query in queries])
+        if self.selection is not None:
+            self._forget(np.flatnonzero(~self.selection.passes(self._synopsis.layout, *self._before)))
+        self._values.follows_some = self.selection is not None
+        self._held = self._passed = None
 
     def drop(self, queries: Collection[str]) -> bool:
         """Go on without some queries; gives whether none is left."""
         self._whole = [query for query in self._whole if query.name not in queries]
         self._changing = [query for query in self._changing if query.name not in queries]
+        self._arrange()
         if self.is_idle:
             self._synopsis.dependents.remove(self)
         return self.is_idle
@@ -86,48 +140,62 @@ class Refresher:
         # Whoever has queries of one kind only does not keep what the others need.
         is_same = self._last == other._last and bool(self._changing) >= bool(other._changing)
         is_same = is_same and self._values.have(other._values)
-        # States that only the other's HAVING lets through have no values here.
-        is_same = is_same and not (other._values.is_filled and self._fills_some())
+        # Whoever has selected groups does not know the states of the others.
+        is_same = is_same and (self.selection is None or self._values.is_empty)
         if is_same and self._last is not None and bool(self._whole) >= bool(other._whole):
+            if self.selection is not None:
+                self._reserve(len(other._before[0]))
+                slots = np.flatnonzero(other._before[0][:, 0])
+                self._before[0][slots], self._before[1][slots] = (
+                    other._before[0][slots],
+                    other._before[1][slots],
+                )
             self._whole += other._whole
             self._changing += other._changing
             other._whole, other._changing = [], []
+            self._arrange()
             self._synopsis.dependents.remove(other)
 
-    def _fills_some(self) -> bool:
-        """Whether values are needed only where some HAVING lets states through."""
-        asking = [s for query in (*self._whole, *self._changing) if self._asks(s := query.select)]
-        return all(select.having is not None and not self._reads_values(select) for select in asking)
+    @property
+    def last(self) -> int | None:
+        """The boundary that was last answered."""
+        return self._last
 
-    def _asks(self, select: BoundSelect) -> bool:
-        return any(self._values.fills(call) for call in select.aggregates)
-
-    def _reads_values(self, select: BoundSelect) -> bool:
-        """Whether HAVING needs aggregates that are filled in."""
-        read = () if select.having is None else select.having.inputs
-        return any(f"a{i}" in read for i, call in enumerate(select.aggregates) if self._values.fills(call))
-
-    def _filled(self, states: _States) -> _States:
-        """The states with the values that their queries show."""
-        if self._values.is_filled:
-            needed = np.zeros(len(states.slots), dtype=np.bool_)
-            for query in (*self._whole, *self._changing):
-                if self._asks(query.select):
-                    is_free = self._reads_values(query.select)
-                    needed |= states.exists() if is_free else states.present(query.select)
-            needed[: states.carried] = False
-            rows, some = np.flatnonzero(needed), self._fills_some()
-            self._values.fill(states.ints, states.slots, states.instants, rows, some=some)
-        return states
+    @property
+    def queries(self) -> tuple[PeriodicQuery, ...]:
+        return (*self._whole, *self._changing)
 
     def has_answered_at(self, boundary: int) -> bool:
         """Whether a run that has come to `boundary` has answered there."""
         return self._since is None or boundary > self._since
 
+    def left_in(self, synopsis: BasicIntervalSynopsis) -> int:
+        """The oldest position of a synopsis's log that is still needed."""
+        return next(span.left for span in self._spans if span.synopsis is synopsis)
+
     @property
-    def left(self) -> int:
-        """The oldest position of the log that is still needed."""
-        return self._left
+    def _is_empty(self) -> bool:
+        return all(span.is_empty for span in self._spans)
+
+    @property
+    def width(self) -> int:
+        """How many panes the window has, at the most."""
+        return self._synopsis.spec.panes.count_in(self.window.range)
+
+    @property
+    def passing(self) -> int:
+        """How many groups are beyond the loosest thresholds."""
+        return int(np.count_nonzero(self._holding())) if self._changing else self._whole_rows
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all groups of an answer are asked for at every boundary."""
+        return bool(self._whole)
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether what has changed is asked for."""
+        return bool(self._changing)
 
     @property
     def is_full(self) -> bool:
@@ -144,35 +212,102 @@ class Refresher:
             return first_boundary(max(self._since + 1, first), slide)
         if self._last is None and self._is_global:
             return first_boundary(first, slide)
-        if self._last is not None and self._whole and (self._is_global or self._left < self._right):
+        if self._last is not None and self._whole and (self._is_global or not self._is_empty):
             return self._last + slide
         entering = self._entering()
         instants = [] if entering is None else [entering]
-        if self._left < self._right:
-            oldest = self._synopsis.log.pane_at(self._left)
-            instants.append(self._synopsis.spec.panes.right_edge(oldest) + self.window.range)
+        instants += [span.oldest() + self.window.range for span in self._spans if not span.is_empty]
         return first_boundary(min(instants), slide) if instants else None
 
     def step(self, boundary: int, through: int) -> None:
         """Answer at `boundary`, to which the synopsis has moved on its way to `through`."""
-        totals = self._synopsis.window(self.window.range)
-        totals.advance(boundary)
         self._values.advance(boundary)
-        if self._changing:
-            slots = self._touched(totals.left, totals.right)
-            ints = self._values.listed(totals.ints[slots], slots)
-            self._changes.push(boundary, slots, ints, totals.floats[slots])
-        self._left, self._right = totals.left, totals.right
+        filters, selection = self._synopsis.filters, self.selection
+        newest = self._synopsis.spec.panes.number_at(boundary)
+        if filters is not None and selection is not None and filters.cover(selection, self.width, newest):
+            self._find(boundary, filters, selection)
+        else:
+            self._look(boundary)
         self._last = boundary
         if self._whole:
-            slots = np.zeros(1, np.int64) if self._is_global else np.flatnonzero(totals.ints[:, 0])
-            ints = self._values.listed(totals.ints[slots], slots)
-            self._wholes.push(boundary, slots, ints, totals.floats[slots])
             self._guard_against_jumps(boundary, through)
+
+    def _look(self, boundary: int) -> None:
+        """Look at the totals of all groups that have changed, or for Rstream of all."""
+        totals = self._synopsis.window(self.key)
+        totals.advance(boundary)
+        if self._changing:
+            slots = self._relevant(self._touched(totals.positions), totals)
+            self._push(self._changes, boundary, slots, totals.ints[slots], totals.floats[slots])
+        self._move(totals.positions)
+        if self._whole:
+            slots = self._present(totals)
+            self._whole_rows = len(slots)
+            self._push(self._wholes, boundary, slots, totals.ints[slots], totals.floats[slots])
+
+    def _find(self, boundary: int, filters: Filters, selection: Selection) -> None:
+        """Find the groups that pass by indexes, and look at those and at the ones that passed before."""
+        panes = self._synopsis.spec.panes
+        oldest, newest = panes.number_at(boundary - self.window.range), panes.number_at(boundary)
+        slots = filters.candidates(selection, oldest, newest)
+        if self._changing:
+            passed = np.flatnonzero(self._holding()) if self._passed is None else self._passed
+            slots = distinct(np.concatenate([slots, passed]))
+        (span,) = self._spans
+        totals, changed = span.synopsis.chained(slots, oldest, span.left, span.right)
+        passes = selection.passes(self._synopsis.layout, totals.ints, totals.floats)
+        if self._changing:
+            held = self._holding()
+            rows = np.flatnonzero(changed & (passes | held[slots]))
+            self._push(self._changes, boundary, slots[rows], totals.ints[rows], totals.floats[rows])
+            held[slots] = passes
+            self._passed = slots[passes]
+        log = span.synopsis.log
+        self._move([(log.position_after(oldest), log.position_after(newest))])
+        if self._whole:
+            self._whole_rows = int(np.count_nonzero(passes))
+            self._push(self._wholes, boundary, slots[passes], totals.ints[passes], totals.floats[passes])
+
+    def _push(
+        self,
+        stack: Stack,
+        boundary: int,
+        slots: Int64Array,
+        ints: Int64Array,
+        floats: npt.NDArray[np.float64],
+    ) -> None:
+        stack.push(boundary, slots, self._values.beside(ints, slots), floats)
+
+    def _present(self, totals: AnyWindow) -> Int64Array:
+        """The groups that may be in an answer."""
+        if self._is_global:
+            return np.zeros(1, dtype=np.int64)
+        if self.selection is None:
+            return np.flatnonzero(totals.ints[:, 0])
+        return np.flatnonzero(self.selection.passes(self._synopsis.layout, totals.ints, totals.floats))
+
+    def _relevant(self, slots: Int64Array, totals: AnyWindow) -> Int64Array:
+        """Those of some groups that have changed which may be in an answer, or were."""
+        if self.selection is None:
+            return slots
+        held = self._holding()
+        passes = self.selection.passes(self._synopsis.layout, totals.ints[slots], totals.floats[slots])
+        found = slots[passes | held[slots]]
+        held[slots] = passes
+        self._passed = None
+        return found
+
+    def _holding(self) -> BoolArray:
+        """Of each group whether it passed the selection at the last boundary."""
+        held = self._before[0][:, 0] > 0 if self._held is None else self._held
+        if len(held) < self._synopsis.groups.size:
+            held = grown(held, roomier(len(held), self._synopsis.groups.size), False)
+        self._held = held
+        return held
 
     def _guard_against_jumps(self, boundary: int, through: int) -> None:
         """Refuse to write a row a slide over a gap that no real stream has."""
-        if not self._is_global or self._left < self._right:
+        if not self._is_global or not self._is_empty:
             self._empty_since = None
             return
         if self._empty_since is None:
@@ -191,34 +326,31 @@ class Refresher:
 
     def _entering(self) -> int | None:
         """When the next pane that is known enters."""
-        log, panes = self._synopsis.log, self._synopsis.spec.panes
-        pane = log.pane_at(self._right) if self._right < log.end else self._synopsis.next_sealed()
-        return None if pane is None else panes.right_edge(pane)
+        instants = (span.entering() for span in self._spans)
+        return min((instant for instant in instants if instant is not None), default=None)
 
-    def _touched(self, left: int, right: int) -> Int64Array:
-        log = self._synopsis.log
+    def _move(self, positions: Sequence[tuple[int, int]]) -> None:
+        for span, (left, right) in zip(self._spans, positions, strict=True):
+            span.left, span.right = left, right
+
+    def _touched(self, positions: Sequence[tuple[int, int]]) -> Int64Array:
+        before = [(span.left, span.right) for span in self._spans]
         if self._is_global:
-            changed = self._last is None or left > self._left or right > self._right
-            return np.zeros(int(changed), dtype=np.int64)
-        marks = np.zeros(self._synopsis.groups.size, dtype=np.bool_)
-        marks[log.slots_between(self._left, left)] = True
-        marks[log.slots_between(self._right, right)] = True
-        return np.flatnonzero(marks)
+            return np.zeros(int(self._last is None or before != list(positions)), dtype=np.int64)
+        return self._synopsis.moved(before, positions)
 
     def catch_up(self, boundary: int) -> None:
         """After a restart: `boundary`, to which the synopsis has moved, has been answered already."""
-        totals = self._synopsis.window(self.window.range)
+        totals = self._synopsis.window(self.key)
         totals.advance(boundary)
         self._values.advance(boundary)
-        self._left, self._right, self._last = totals.left, totals.right, boundary
-        slots = np.zeros(1, np.int64) if self._is_global else np.flatnonzero(totals.ints[:, 0])
+        self._move(totals.positions)
+        self._last = boundary
+        slots = self._present(totals)
         self._before = self._values.empty(len(totals.ints))
-        stack = _Stack()
-        stack.push(boundary, slots, self._values.listed(totals.ints[slots], slots), totals.floats[slots])
-        if stack.rows:
-            states = self._filled(_States(self._synopsis, stack, self._values, None, self._is_global))
-            self._values.settle([states.ints])
-            states.remember(self._before)
+        self._before[0][slots] = self._values.beside(totals.ints[slots], slots)
+        self._before[1][slots] = totals.floats[slots]
+        self._held = self._passed = None
         self._has_answered = True
 
     def renumber(self, slots: Int64Array) -> None:
@@ -228,6 +360,7 @@ class Refresher:
         known = slots < have
         ints[known], floats[known] = self._before[0][slots[known]], self._before[1][slots[known]]
         self._before = (ints, floats)
+        self._held = self._passed = None
 
     def totals(self) -> Int64Array:
         return self._before[0]
@@ -237,57 +370,91 @@ class Refresher:
     def flush(self) -> dict[str, pa.Table]:
         """The answers of all boundaries since the last flush, in order of instant."""
         answers: dict[str, pa.Table] = {}
-        wholes = changes = None
+        self._values.settle([self._before[0], *self._wholes.ints, *self._changes.ints])
         if self._wholes.rows:
-            wholes = self._filled(_States(self._synopsis, self._wholes, self._values, None, self._is_global))
+            states = States(self._synopsis, self._wholes, self._values, None, self._is_global)
+            for family in self._families_whole:
+                answers.update(self._rstreams(family, states))
+            for query in self._alone_whole:
+                answers[query.name] = self._rstream(query.select, states)
+            self._wholes = Stack()
         if self._changes.rows:
-            self._grow()
-            changes = self._filled(
-                _States(
-                    self._synopsis,
-                    self._changes,
-                    self._values,
-                    self._before,
-                    self._is_global,
-                    self._has_answered,
-                )
+            self._reserve(self._synopsis.groups.size)
+            before, has_answered = self._before, self._has_answered
+            states = States(
+                self._synopsis, self._changes, self._values, before, self._is_global, has_answered
             )
-        both = (states.ints for states in (wholes, changes) if states is not None)
-        self._values.settle([self._before[0], *both])
-        self._wholes, self._changes = _Stack(), _Stack()
-        if wholes is not None:
-            for query in self._whole:
-                answers[query.name] = self._rstream(query.select, wholes)
-        if changes is not None:
-            for query in self._changing:
-                answers[query.name] = self._differences(query.select, changes)
-            changes.remember(self._before)
+            for family in self._families_changing:
+                answers.update(self._differences_of(family, states))
+            for query in self._alone_changing:
+                answers[query.name] = self._differences(query.select, states)
+            slots = states.remember(self._before)
+            if self._held is not None:
+                self._forget(slots[~self._held[slots]])
             self._has_answered = True
+            self._changes = Stack()
         self._values.forget(self._before[0])
         return {name: table for name, table in answers.items() if table.num_rows}
 
-    def _grow(self) -> None:
-        """Make room for groups that are new."""
-        size, have = self._synopsis.groups.size, len(self._before[0])
-        if size > have:
-            ints, floats = self._values.empty(max(size, 2 * have) - have)
+    def _reserve(self, slots: int) -> None:
+        have = len(self._before[0])
+        if slots > have:
+            ints, floats = self._values.empty(max(slots, 2 * have) - have)
             self._before = (
                 np.concatenate([self._before[0], ints]),
                 np.concatenate([self._before[1], floats]),
             )
 
-    def _rstream(self, select: BoundSelect, states: _States) -> pa.Table:
+    def _forget(self, slots: Int64Array) -> None:
+        """These groups are in no answer."""
+        self._before[0][slots], self._before[1][slots] = self._values.empty(len(slots))
+
+    def _rstream(self, select: BoundSelect, states: States) -> pa.Table:
         rows = np.flatnonzero(states.present(select))
         if _is_bag(select):
             rows = np.repeat(rows, states.ints[rows, 0])
-        return self._answers(select, states, rows, states.instants[rows], None)
+        return self._answers(select, states, rows, states.instants[rows])[0]
 
-    def _differences(self, select: BoundSelect, states: _States) -> pa.Table:
+    def _rstreams(self, family: Family, states: States) -> Iterator[tuple[str, pa.Table]]:
+        for owners, rows in family.passing(states, FLUSH_ROWS):
+            order = np.lexsort((rows, owners))
+            owners, rows = owners[order], rows[order]
+            table, _ = self._answers(family.select, states, rows, states.instants[rows])
+            yield from _divided(family, owners, table)
+
+    def _differences(self, select: BoundSelect, states: States) -> pa.Table:
         # A row without a row before it has −1 there, which reads the False at the end.
         present = np.append(states.present(select), False)
         now, was = present[states.carried : -1], present[states.previous[states.carried :]]
         concerned = np.flatnonzero(now | was) + states.carried
         now, was = now[concerned - states.carried], was[concerned - states.carried]
+        return self._changed(select, states, concerned, now, was)[0]
+
+    def _differences_of(self, family: Family, states: States) -> Iterator[tuple[str, pa.Table]]:
+        for owners, rows in family.passing(states, FLUSH_ROWS):
+            # A row that passes is there now, and until the next one of its group, which may not pass.
+            fresh = rows >= states.carried
+            ends = states.following[rows]
+            ends[family.hold(states, owners, ends)] = -1
+            gone = ends >= 0
+            concerned = np.concatenate([rows[fresh], ends[gone]])
+            asking = np.concatenate([owners[fresh], owners[gone]])
+            now = np.arange(len(concerned)) < np.count_nonzero(fresh)
+            was = ~now
+            was[now] = family.hold(states, owners[fresh], states.previous[rows[fresh]])
+            table, asking = self._changed(family.select, states, concerned, now, was, asking)
+            yield from _divided(family, asking, table)
+
+    def _changed(
+        self,
+        select: BoundSelect,
+        states: States,
+        concerned: Int64Array,
+        now: BoolArray,
+        was: BoolArray,
+        owners: Int64Array | None = None,
+    ) -> tuple[pa.Table, Int64Array]:
+        """What rows mean to the queries beside them: those in the answer `now`, or before (`was`)."""
         before = states.previous[concerned]
         if _is_bag(select):
             counts = states.ints[:, 0]
@@ -302,35 +469,43 @@ class Refresher:
         causes = np.concatenate([np.repeat(concerned, minus), np.repeat(concerned, plus)])
         signs = np.concatenate([np.full(minus.sum(), -1), np.full(plus.sum(), 1)])
         instants = states.instants[causes]
-        order = np.lexsort((signs, instants))
-        return self._answers(select, states, sources[order], instants[order], signs[order])
+        if owners is None:
+            order = np.lexsort((signs, instants))
+        else:
+            owners = np.concatenate([np.repeat(owners, minus), np.repeat(owners, plus)])
+            order = np.lexsort((causes, signs, instants, owners))
+            owners = owners[order]
+        return self._answers(select, states, sources[order], instants[order], signs[order], owners)
 
     def _answers(
         self,
         select: BoundSelect,
-        states: _States,
+        states: States,
         rows: Int64Array,
         instants: Int64Array,
-        signs: Int64Array | None,
-    ) -> pa.Table:
+        signs: Int64Array | None = None,
+        owners: Int64Array | None = None,
+    ) -> tuple[pa.Table, Int64Array]:
+        """The answers that rows give, and to whom; changes, if they have signs."""
         inputs = states.table(select, rows, [output.scalar.inputs for output in select.outputs])
         scalars = [output.scalar for output in select.outputs]
         columns = [canonical(plain(column)) for column in evaluate(inputs, scalars)]
+        owners = np.zeros_like(rows) if owners is None else owners
         if signs is not None:
             if not _shows_all(select):
-                kept = _uncancelled(instants, signs, columns)
+                kept = _uncancelled(owners, instants, signs, columns)
                 columns = [column.take(pa.array(kept)) for column in columns]
-                instants, signs = instants[kept], signs[kept]
+                owners, instants, signs = owners[kept], instants[kept], signs[kept]
             if select.operator is not OutputOperator.VIEW:
                 wanted = signs == (1 if select.operator is OutputOperator.ISTREAM else -1)
                 columns = [column.filter(pa.array(wanted)) for column in columns]
-                instants, signs = instants[wanted], signs[wanted]
+                owners, instants, signs = owners[wanted], instants[wanted], signs[wanted]
         table = {"ts": self._timestamps(instants)}
         if select.operator is OutputOperator.VIEW and signs is not None:
             table["op"] = pa.array(["-", "+"]).take(pa.array((signs > 0).astype(np.int64)))
         for output, column in zip(select.outputs, columns, strict=True):
             table[output.name] = column
-        return pa.table(table)
+        return pa.table(table), owners
 
     def _timestamps(self, instants: Int64Array) -> pa.Array:
         if self._stream.has_integer_time:
@@ -339,7 +514,7 @@ class Refresher:
 
 
 def looked_up(
-    synopsis: BasicIntervalSynopsis,
+    synopsis: Synopsis,
     select: BoundSelect,
     stream: StreamDefinition,
     totals: Totals,
@@ -353,13 +528,13 @@ def looked_up(
     slots = np.flatnonzero(totals.ints[:, 0]) if synopsis.spec.keys else np.zeros(1, np.int64)
     if not len(slots):
         return answer_schema(select, stream).empty_table().select([name for name, _ in select.schema])
-    values = ValueStates(synopsis, edges[1] - edges[0], select.aggregates)
+    values = ValueStates(synopsis, WindowKey(edges[1] - edges[0]), select.aggregates)
     values.advance(edges[1])
-    stack = _Stack()
-    stack.push(edges[1], slots, values.listed(totals.ints[slots], slots), totals.floats[slots])
-    states = _States(synopsis, stack, values, None, not synopsis.spec.keys)
-    values.fill(states.ints, slots, states.instants, np.arange(len(slots)), some=False)
-    values.settle([states.ints])
+    ints = values.beside(totals.ints[slots], slots)
+    values.settle([ints])
+    stack = Stack()
+    stack.push(0, slots, ints, totals.floats[slots])
+    states = States(synopsis, stack, values, None, not synopsis.spec.keys)
     return refresher._rstream(select, states).drop_columns(["ts"])
 
 
@@ -390,132 +565,24 @@ def _shows_all(select: BoundSelect) -> bool:
     return keys | read <= shown
 
 
-def _uncancelled(instants: Int64Array, signs: Int64Array, columns: Sequence[pa.Array]) -> Int64Array:
+def _divided(family: Family, owners: Int64Array, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """The parts of a table that belong to the queries of a family; `owners` ascend."""
+    edges = np.flatnonzero(np.diff(owners, prepend=-1, append=-1)).tolist()
+    for start, stop in itertools.pairwise(edges):
+        yield family.queries[int(owners[start])].name, table.slice(start, stop - start)
+
+
+def _uncancelled(
+    owners: Int64Array, instants: Int64Array, signs: Int64Array, columns: Sequence[pa.Array]
+) -> Int64Array:
     """The rows that remain when equal rows with opposite signs at one instant cancel, in order."""
     if len(signs) == 0:
         return np.zeros(0, dtype=np.int64)
-    groups = GroupTable([pa.int64(), *(column.type for column in columns)])
-    ids = groups.encode([pa.array(instants), *columns])
+    groups = GroupTable([pa.int64(), pa.int64(), *(column.type for column in columns)])
+    ids = groups.encode([pa.array(owners), pa.array(instants), *columns])
     net = np.bincount(ids, weights=signs, minlength=groups.size).astype(np.int64)
     candidates = np.flatnonzero(signs == np.sign(net)[ids])
     order = candidates[np.argsort(ids[candidates], kind="stable")]
     starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
     return np.sort(order[rank < np.abs(net)[ids[order]]])
-
-
-class _Stack:
-    """Totals of the groups that a boundary concerns, boundary after boundary."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self.instants: list[Int64Array] = []
-        self.slots: list[Int64Array] = []
-        self.ints: list[Int64Array] = []
-        self.floats: list[npt.NDArray[np.float64]] = []
-
-    def push(
-        self, boundary: int, slots: Int64Array, ints: Int64Array, floats: npt.NDArray[np.float64]
-    ) -> None:
-        if len(slots):
-            self.rows += len(slots)
-            self.instants.append(np.full(len(slots), boundary))
-            self.slots.append(slots)
-            self.ints.append(ints)
-            self.floats.append(floats)
-
-
-class _States:
-    """A stack as columns, preceded by the states that its groups had before; aggregates on demand."""
-
-    def __init__(
-        self,
-        synopsis: BasicIntervalSynopsis,
-        stack: _Stack,
-        calls: ValueStates,
-        before: tuple[Int64Array, npt.NDArray[np.float64]] | None,
-        is_global: bool,
-        has_answered: bool = False,
-    ) -> None:
-        self._synopsis = synopsis
-        self._calls = calls
-        self._is_global = is_global
-        slots = np.concatenate(stack.slots)
-        carried = np.zeros(0, dtype=np.int64)
-        if before is not None:
-            if is_global:
-                carried = np.zeros(int(has_answered), dtype=np.int64)
-            else:
-                marks = np.zeros(len(before[0]), dtype=np.bool_)
-                marks[slots] = True
-                carried = np.flatnonzero(marks & (before[0][:, 0] > 0))
-            self.ints = np.concatenate([before[0][carried], *stack.ints])
-            self.floats = np.concatenate([before[1][carried], *stack.floats])
-        else:
-            self.ints, self.floats = np.concatenate(stack.ints), np.concatenate(stack.floats)
-        self.carried = len(carried)
-        self.slots = np.concatenate([carried, slots])
-        self.instants = np.concatenate([np.zeros(len(carried), dtype=np.int64), *stack.instants])
-        self.previous = np.empty(len(self.slots), dtype=np.int64)
-        self._latest = np.full(synopsis.groups.size, -1, dtype=np.int64)
-        kernels.link_states(self.slots, self._latest, self.previous)
-        self._values: dict[AggregateCall, Values] = {}
-        self._present: dict[int, BoolArray] = {}
-
-    def remember(self, before: tuple[Int64Array, npt.NDArray[np.float64]]) -> None:
-        """Store the last state of each group in `before`."""
-        slots = np.flatnonzero(self._latest >= 0)
-        rows = self._latest[slots]
-        before[0][slots], before[1][slots] = self.ints[rows], self.floats[rows]
-
-    def values(self, call: AggregateCall) -> Values:
-        if call not in self._values:
-            self._values[call] = (
-                self._calls.values(call, self.ints)
-                if call in self._calls
-                else finalize(call, self._synopsis.layout, self.ints, self.floats, self._synopsis.words)
-            )
-        return self._values[call]
-
-    def exists(self) -> BoolArray:
-        """Which states are of groups that are there."""
-        if self._is_global:
-            return np.ones(len(self.slots), dtype=np.bool_)
-        exists: BoolArray = self.ints[:, 0] > 0
-        return exists
-
-    def present(self, select: BoundSelect) -> BoolArray:
-        """Which states are in the answer: the group exists and passes HAVING."""
-        if id(select) not in self._present:
-            self._present[id(select)] = self._passing(select)
-        return self._present[id(select)]
-
-    def _passing(self, select: BoundSelect) -> BoolArray:
-        present = self.exists()
-        if select.having is not None:
-            rows = None if present.all() else np.flatnonzero(present)
-            table = self.table(select, rows, [select.having.inputs])
-            passed = np.asarray(plain(evaluate_mask(table, select.having)))
-            if rows is None:
-                return passed
-            present[rows] = passed
-        return present
-
-    def table(
-        self, select: BoundSelect, rows: Int64Array | None, inputs: Sequence[Sequence[str]]
-    ) -> pa.Table:
-        """The columns k0, … and a0, … that are named in `inputs`, for the given rows (None: for all)."""
-        names = {name for group in inputs for name in group}
-        columns: dict[str, pa.Array] = {}
-        if any(f"k{i}" in names for i in range(len(select.keys))):
-            slots = self.slots if rows is None else self.slots[rows]
-            keys = self._synopsis.groups.keys_of(slots)
-            columns.update({f"k{i}": key for i, key in enumerate(keys) if f"k{i}" in names})
-        for i, call in enumerate(select.aggregates):
-            if f"a{i}" in names:
-                values = self.values(call)
-                columns[f"a{i}"] = values.array if rows is None else values.take(rows)
-        if not columns:
-            # A constant expression still has one value a row.
-            columns["row"] = pa.nulls(len(self.slots) if rows is None else len(rows), pa.int8())
-        return pa.table(columns)

@@ -5,7 +5,6 @@ Answers are those of the operators (`operators/aggregates`), by the same exact s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,15 +23,24 @@ from sash.plan.sketches import HASHES
 from sash.state.kernels import LOW_BITS
 from sash.state.ordering import canonical, ordinal_to_double
 from sash.synopses.b_int_qnt import LARGEST_DENOMINATOR, Tallies
+from sash.synopses.indexed_values import IndexedWindow
 from sash.synopses.value_counts import ValueCounts
 from sash.synopses.value_window import ValueWindow
 
 _F = AggregateFunction
-QUANTILES, TOPS = (_F.QUANTILE, _F.APPROX_QUANTILE), (_F.TOP, _F.APPROX_TOP)
+QUANTILES = (_F.QUANTILE, _F.APPROX_QUANTILE)
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Answer = tuple[Ints | pa.Array, Bools]
 """64 bits a slot as in `finalize.Values`, or texts; and where it is not NULL."""
+
+
+def answer_from_index(call: AggregateCall, window: IndexedWindow, slots: Ints, counts: ValueCounts) -> Answer:
+    """The value of `call` for the one slot of a window, if it is asked for."""
+    if call.is_distinct and call.function is _F.COUNT:
+        return np.full(len(slots), window.distinct()), np.ones(len(slots), dtype=np.bool_)
+    few = window.for_call(call, slots)
+    return answer(call, window.tallies(slots) if few is None else few, counts)
 
 
 def answer(call: AggregateCall, tallies: Tallies, counts: ValueCounts) -> Answer:
@@ -63,6 +71,14 @@ def answer(call: AggregateCall, tallies: Tallies, counts: ValueCounts) -> Answer
         case _F.VAR | _F.VAR_POP | _F.STDDEV | _F.STDDEV_POP:
             spread, valid = spread_of(call, tallies.variances(is_double=is_double), present)
             return canonical(spread).view(np.int64), valid
+        case _F.QUANTILE | _F.APPROX_QUANTILE:
+            return _quantile(call, tallies, counts, present, valid)
+        case _F.TOP | _F.APPROX_TOP:
+            top = tallies.top(int(call.parameter or 1))
+            # A value is written once, however often it stands in the lists.
+            unique, which = np.unique(top.values, return_inverse=True)
+            texts = json_values(counts.decode(unique)).take(pa.array(which))
+            return pairs_text(texts, top.counts, top.offsets), valid
         case _:
             raise InternalError(f"{call.function.value} is not made of values")
 
@@ -76,11 +92,30 @@ def _distinct(tallies: Tallies) -> Ints:
     return found
 
 
+def _quantile(
+    call: AggregateCall, tallies: Tallies, counts: ValueCounts, present: Ints, valid: Bools
+) -> Answer:
+    """The ⌈p·n⌉-th least value."""
+    # A rank is found without a product that overflows.
+    fraction = fraction_of(call).limit_denominator(LARGEST_DENOMINATOR)
+    part, whole = fraction.numerator, fraction.denominator
+    ranks = (present // whole) * part + ((present % whole) * part + whole - 1) // whole
+    upto = np.cumsum(tallies.counts)
+    before = np.concatenate([np.zeros(1, dtype=np.int64), upto])[tallies.offsets[:-1]]
+    places = np.searchsorted(upto, before + np.maximum(ranks, 1), side="left")
+    ordinals = np.zeros(len(present), dtype=np.int64)
+    ordinals[valid] = tallies.values[places[valid]]
+    return _decoded(ordinals, valid, counts)
+
+
 def quantile(call: AggregateCall, window: ValueWindow, slots: Ints, counts: ValueCounts) -> Answer:
-    """The ⌈p·n⌉-th least value of each of some slots, which ascend."""
+    """The ⌈p·n⌉-th least value of each of some slots, which ascend, without a copy of the values."""
     fraction = fraction_of(call).limit_denominator(LARGEST_DENOMINATOR)
     ordinals, totals = window.quantiles(slots, fraction.numerator, fraction.denominator)
-    valid: Bools = totals > 0
+    return _decoded(ordinals, totals > 0, counts)
+
+
+def _decoded(ordinals: Ints, valid: Bools, counts: ValueCounts) -> Answer:
     match counts.argument.type:
         case Type.STRING:
             return counts.decode(ordinals[valid]).take(_places(valid)), valid
@@ -88,19 +123,6 @@ def quantile(call: AggregateCall, window: ValueWindow, slots: Ints, counts: Valu
             return ordinal_to_double(ordinals).view(np.int64), valid
         case _:
             return ordinals, valid
-
-
-def top_texts(found: Sequence[Tallies], counts: ValueCounts) -> Answer:
-    """The lists of the most frequent values, one after the other, as texts."""
-    values, numbers = (
-        np.concatenate([getattr(each, name) for each in found]) for name in ("values", "counts")
-    )
-    lengths = np.concatenate([each.distinct for each in found])
-    # A value is written once, however often it stands in the lists.
-    unique, which = np.unique(values, return_inverse=True)
-    texts = json_values(counts.decode(unique)).take(pa.array(which))
-    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
-    return pairs_text(texts, numbers, offsets), lengths > 0
 
 
 def _places(valid: Bools) -> pa.Array:

@@ -16,12 +16,11 @@ pane and group; per window 8 for each counter, or 24 per different value and gro
 
 from __future__ import annotations
 
-import weakref
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sash.lang.indexing import IndexSpec
 from sash.lang.types import Type
 from sash.operators.aggregates.values import column_array
 from sash.operators.evaluate import ARROW_TYPES
@@ -35,6 +34,7 @@ from sash.state.layout import Layout
 from sash.state.ordering import Words, ordinal_to_double, to_ordinal
 from sash.state.panelog import PaneLog
 from sash.synopses.b_int_qnt import ValueRows
+from sash.synopses.indexed_values import IndexedWindow
 from sash.synopses.thinning import thinned
 from sash.synopses.value_window import ValueWindow
 
@@ -55,8 +55,8 @@ class ValueCounts:
         self.argument = spec.keys[-1]
         self._kind = kind
         self.log = PaneLog(_LAYOUT, chained=False)
-        # Those of who answers; they go with them.
-        self.windows: weakref.WeakSet[ValueWindow] = weakref.WeakSet()
+        self.windows: dict[tuple[int, ...], ValueWindow | IndexedWindow] = {}
+        self._index: IndexSpec | None = None
         self._words = Words()
         self._open: list[ValueRows] = []
         self._sealed = _none()
@@ -64,11 +64,20 @@ class ValueCounts:
         self.slots = 0
         self.extent = (0, -1)
 
-    def window(self, range_: int) -> ValueWindow:
-        """A window of that length, for somebody who answers from it."""
-        window = ValueWindow(self, range_)
-        self.windows.add(window)
-        return window
+    def window(self, key: tuple[int, ...]) -> ValueWindow | IndexedWindow:
+        """The window of a length, of who moves it on, and of some groups or all; made on first use."""
+        if key not in self.windows:
+            index = self._index
+            made = ValueWindow(self, key[0]) if index is None else IndexedWindow(self, key[0], index)
+            self.windows[key] = made
+        return self.windows[key]
+
+    def answer_from(self, index: IndexSpec | None) -> None:
+        """Keep the values of windows in an index, if there are no groups; None: as they suit best."""
+        if index != self._index:
+            self._index = index
+            # Windows are made anew when they are next asked for, from what the log has.
+            self.windows = {}
 
     @property
     def panes(self) -> Panes:
@@ -108,8 +117,8 @@ class ValueCounts:
         logged = self.log.ints[: self.log.end - self.log.base]
         logged[:, 1] = codes[logged[:, 1]]
         self.extent = (0, len(self._words.values) - 1)
-        for window in self.windows:
-            window.clear()
+        for window in self.windows.values():
+            window.recode(codes)
 
     def seal(self, pane: int) -> None:
         """Nothing more comes for panes up to `pane`."""
@@ -145,6 +154,11 @@ class ValueCounts:
         """Forget panes before `pane`; None: all that are in the log."""
         position = self.log.end if pane is None else self.log.position_after(pane - 1)
         self.log.trim(position)
+        # A window that nobody moves on would begin anew.
+        self.windows = {key: window for key, window in self.windows.items() if window.left >= self.log.base}
+        for window in self.windows.values():
+            if isinstance(window, ValueWindow):
+                window.unfollow()
         if len(self._words.values) >= _LEAST_TO_COMPACT:
             self._forget_words()
 
@@ -164,7 +178,7 @@ class ValueCounts:
         sealed = self._sealed
         self._sealed = ValueRows(place[sealed.slots], sealed.panes, sealed.values, sealed.counts)
         self.log.renumber(place, slots)
-        for window in self.windows:
+        for window in self.windows.values():
             window.renumber(place)
 
     # ---------------------------------------------------------------- values
@@ -187,7 +201,7 @@ class ValueCounts:
     @property
     def nbytes(self) -> int:
         waiting = sum(4 * rows.panes.nbytes for rows in (self._sealed, *self._open))
-        windows = sum(window.nbytes for window in self.windows)
+        windows = sum(window.nbytes for window in self.windows.values())
         return self.log.nbytes + waiting + windows + int(self._words.values.nbytes)
 
 

@@ -1,15 +1,12 @@
 """Answers of aggregates that need values, as totals beside the measures: two integer columns a call.
 
-The columns of a call follow those of the layout: 64 bits of its value, and whether it is there. FREQUENT is
-answered as its window moves (`listed`), the others when the states of a batch are known (`fill`), and only
-for those that somebody wants to see. Texts are numbers in a list that `settle` makes one of different texts,
-and from which `forget` drops those that no state has any more.
+The columns of a call follow those of the layout: 64 bits of its value, and whether it is there. Texts are
+numbers in a list that `settle` makes one of different texts, and from which `forget` drops those that no
+state has any more.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections import defaultdict
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -26,8 +23,9 @@ from sash.state.layout import Layout
 from sash.synopses.b_int_qnt import Tallies
 from sash.synopses.finalize import Values
 from sash.synopses.frequent_items import FrequentItems
-from sash.synopses.value_calls import QUANTILES, TOPS, answer, quantile, top_texts
+from sash.synopses.value_calls import QUANTILES, answer, answer_from_index, quantile
 from sash.synopses.value_counts import ValueCounts
+from sash.synopses.value_window import ValueWindow
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -53,21 +51,28 @@ class _Valued(Protocol):
 class ValueStates:
     """The calls of the queries of one window that are not made of measures; others are none of them."""
 
-    def __init__(self, synopsis: _Valued, range_: int, calls: Iterable[AggregateCall]) -> None:
+    def __init__(self, synopsis: _Valued, window: tuple[int, int], calls: Iterable[AggregateCall]) -> None:
+        """`window`: its length, and who moves it on."""
         self._synopsis = synopsis
+        self._window = window
+        # Whether groups that are not asked for need not be followed.
+        self.follows_some = False
         self._first = len(synopsis.layout.operations)
         needing = dict.fromkeys(call for call in calls if algebra_of(call).kept is not Kept.MEASURES)
+        self._columns = {call: self._first + 2 * number for number, call in enumerate(needing)}
         self._frequent = {call: synopsis.frequent[call] for call in frequent_of(needing)}
         self._source = {call: _source(call) for call in needing if call not in self._frequent}
-        ordered = (*self._frequent, *self._source)
-        self._columns = {call: self._first + 2 * number for number, call in enumerate(ordered)}
-        self._windows = {source: synopsis.values[source].window(range_) for source in self._source.values()}
+        self._counts = {source: synopsis.values[source] for source in self._source.values()}
         self._texts = Dictionary(pa.string())
         self._new: list[pa.Array] = []
         self._size = 0
 
     def __contains__(self, call: AggregateCall) -> bool:
         return call in self._columns
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._columns
 
     def have(self, other: ValueStates) -> bool:
         """Whether all calls of another window's are among these."""
@@ -80,77 +85,44 @@ class ValueStates:
         return np.concatenate([ints, beside], axis=1), floats
 
     @property
-    def is_filled(self) -> bool:
-        """Whether there are calls that are answered when states are known."""
-        return bool(self._source)
-
-    def fills(self, call: AggregateCall) -> bool:
-        return call in self._source
+    def _key(self) -> tuple[int, ...]:
+        return (*self._window, int(self.follows_some))
 
     def advance(self, boundary: int) -> None:
+        for counts in self._counts.values():
+            counts.window(self._key).advance(boundary)
         for items in self._frequent.values():
             items.advance(boundary)
 
-    def listed(self, ints: Ints, slots: Ints) -> Ints:
-        """The measures of some slots, with FREQUENT beside them and room for the other calls."""
+    def beside(self, ints: Ints, slots: Ints) -> Ints:
+        """The measures of some slots, which ascend, with their values beside them."""
         if not self._columns:
             return ints
-        rows = np.zeros((len(ints), self._first + 2 * len(self._columns)), dtype=np.int64)
-        rows[:, : self._first] = ints
-        for call, items in self._frequent.items():
-            texts = items.answer(slots).texts()
-            self._put(rows, np.arange(len(slots)), call, texts, np.asarray(texts.is_valid()))
-        return rows
-
-    def fill(self, ints: Ints, slots: Ints, instants: Ints, rows: Ints, *, some: bool) -> None:
-        """Answer the other calls in some rows of states, which are in order of instant and slot.
-
-        `some`: only few slots are asked for, as a rule.
-        """
-        if not len(rows) or not self._source:
-            return
-        if some:
-            wanted = np.unique(slots[rows])
-            for window in self._windows.values():
-                window.follow(wanted)
-        starts = np.flatnonzero(np.diff(instants[rows], prepend=instants[rows[0]] - 1))
-        tops: dict[AggregateCall, list[Tallies]] = defaultdict(list)
-        for begin, end in itertools.pairwise((*starts.tolist(), len(rows))):
-            part = rows[begin:end]
-            self._answer(ints, part, slots[part], int(instants[part[0]]), tops)
-        for call, found in tops.items():
-            # Texts are made of all of them together.
-            self._put(ints, rows, call, *top_texts(found, self._synopsis.values[self._source[call]]))
-
-    def _answer(
-        self,
-        ints: Ints,
-        rows: Ints,
-        slots: Ints,
-        boundary: int,
-        tops: dict[AggregateCall, list[Tallies]],
-    ) -> None:
+        columns = [ints]
+        windows = {source: counts.window(self._key) for source, counts in self._counts.items()}
         tallies: dict[Scalar | Sketched, Tallies] = {}
-        for window in self._windows.values():
-            window.advance(boundary)
-        for call, source in self._source.items():
-            window, counts = self._windows[source], self._synopsis.values[source]
-            if call.function in QUANTILES and not call.is_distinct:
-                self._put(ints, rows, call, *quantile(call, window, slots, counts))
-                continue
-            if source not in tallies:
-                tallies[source] = window.tallies(slots)
-            if call.function in TOPS:
-                tops[call].append(tallies[source].top(int(call.parameter or 1)))
+        for window in windows.values():
+            if self.follows_some and isinstance(window, ValueWindow):
+                window.follow(slots)
+        for call in self._columns:
+            if call in self._frequent:
+                bits = self._frequent[call].answer(slots).texts()
+                valid = np.asarray(bits.is_valid())
             else:
-                self._put(ints, rows, call, *answer(call, tallies[source], counts))
-
-    def _put(
-        self, ints: Ints, rows: Ints, call: AggregateCall, bits: Ints | pa.Array, valid: npt.NDArray[np.bool_]
-    ) -> None:
-        column = self._columns[call]
-        ints[rows, column] = self._number(bits) if isinstance(bits, pa.Array) else bits
-        ints[rows, column + 1] = valid
+                source = self._source[call]
+                counts, window = self._counts[source], windows[source]
+                if not isinstance(window, ValueWindow):
+                    bits, valid = answer_from_index(call, window, slots, counts)
+                elif call.function in QUANTILES and not call.is_distinct:
+                    bits, valid = quantile(call, window, slots, counts)
+                else:
+                    if source not in tallies:
+                        tallies[source] = window.tallies(slots)
+                    bits, valid = answer(call, tallies[source], counts)
+            if isinstance(bits, pa.Array):
+                bits = self._number(bits)
+            columns += [bits[:, None], valid.astype(np.int64)[:, None]]
+        return np.concatenate(columns, axis=1)
 
     def _number(self, texts: pa.Array) -> Ints:
         first = self._size

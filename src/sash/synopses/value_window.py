@@ -26,6 +26,7 @@ Bools = npt.NDArray[np.bool_]
 
 # So many counters a window may have.
 _MOST_CELLS = 1 << 20
+_NOBODY: Bools = np.zeros(0, dtype=np.bool_)
 # So many slots are followed on when they do not matter.
 _FEW_SLOTS = 64
 
@@ -293,11 +294,14 @@ class ValueWindow:
         self._all = counted
         self.range = range_
         self._followed: Bools | None = None
+        # Of those that are followed, who was named since `unfollow`.
+        self._wanted: Bools = _NOBODY
+        self._boundary: int | None = None
         self.clear()
 
     def clear(self) -> None:
         """Begin anew with the next boundary."""
-        self.left = self.right = -1
+        self.left = self.right = self._all.log.base
         self._held: _Lists | _Counters = _Lists()
 
     def _begin(self, position: int) -> None:
@@ -315,38 +319,55 @@ class ValueWindow:
             self._held = _Lists()
 
     def follow(self, slots: Ints) -> None:
-        """From now on only some slots matter: these, and others that mattered lately."""
+        """These slots matter, too, where the window stands and from now on; others do not, unless named."""
         log = self._all.log
-        known = np.zeros(0, dtype=np.bool_) if self._followed is None else self._followed
-        followed = np.zeros(max(len(log.heads), len(known)), dtype=np.bool_)
-        followed[: len(known)] = known
-        new = slots[~followed[slots]]
-        if np.count_nonzero(followed) > 2 * len(slots) + _FEW_SLOTS:
-            followed[:] = False
-            self.clear()
-        followed[slots] = True
-        is_first, self._followed = self._followed is None, followed
-        if is_first or self.left < log.base:
-            self.clear()
+        is_first = self._followed is None
+        for name in ("_followed", "_wanted"):
+            known = getattr(self, name)
+            have = 0 if known is None else len(known)
+            if have < len(log.heads):
+                room = np.zeros(len(log.heads), dtype=np.bool_)
+                room[:have] = False if known is None else known
+                setattr(self, name, room)
+        assert self._followed is not None
+        self._wanted[slots] = True
+        new = slots[~self._followed[slots]]
+        self._followed[new] = True
+        if is_first:
+            self._begin_again()
         elif len(new):
             if isinstance(self._held, _Counters):
                 if not self._held.has_room(len(new), self._all.extent):
-                    self.clear()
+                    self._begin_again()
                     return
                 self._held.open(new)
-            is_new = np.zeros(len(followed), dtype=np.bool_)
+            is_new = np.zeros(len(self._followed), dtype=np.bool_)
             is_new[new] = True
             rows = np.flatnonzero(is_new[log.slots_between(self.left, self.right)])
             self._held.add(log, rows + (self.left - log.base))
 
+    def unfollow(self) -> None:
+        """Follow slots no longer that nobody has named for a while, if they are many."""
+        if self._followed is not None:
+            if np.count_nonzero(self._followed) > 2 * np.count_nonzero(self._wanted) + _FEW_SLOTS:
+                self._followed = self._wanted.copy()
+                self.clear()
+            self._wanted[:] = False
+
+    def _begin_again(self) -> None:
+        self.clear()
+        if self._boundary is not None:
+            self.advance(self._boundary)
+
     def advance(self, boundary: int) -> None:
         """Make the window that of `boundary`, which is on an edge and not before the last one."""
+        self._boundary = boundary
         log, panes = self._all.log, self._all.panes
         left = log.position_after(panes.number_at(boundary - self.range))
         right = log.position_after(panes.number_at(boundary))
         if left >= self.right or self.left < log.base or not self._fits():
             self._begin(left)
-        followed = np.zeros(0, dtype=np.bool_) if self._followed is None else self._followed
+        followed = _NOBODY if self._followed is None else self._followed
         if self.right < right:
             self._held.take(log, self.right - log.base, right - log.base, 1, followed)
         if self.left < left:
@@ -379,6 +400,11 @@ class ValueWindow:
             known = place[np.flatnonzero(self._followed[: len(place)])]
             self._followed = np.zeros(len(self._all.log.heads), dtype=np.bool_)
             self._followed[known[known >= 0]] = True
+            self._wanted = self._followed.copy()
+
+    def recode(self, codes: Ints) -> None:
+        """Words have other codes."""
+        self.clear()
 
     @property
     def nbytes(self) -> int:

@@ -37,6 +37,7 @@ def make_program(*queries: QueryDefinition, streams: tuple[StreamDefinition, ...
         queries=queries or (make_query(),),
         shows=(),
         archives=(),
+        indexes=(),
         one_time=(),
     )
 

@@ -129,3 +129,19 @@ def test_questions_to_archives_that_cannot_be_answered(runner, archive, monkeypa
     done = runner.invoke(app, ["query", *options, text])
     assert done.exit_code == 2
     assert f"error[{code}]" in done.stderr
+
+
+def test_show_archives_in_a_program_tells_what_they_are_like_when_it_ends(runner, archive):
+    program = (
+        "CREATE STREAM s (t BIGINT, k STRING) TIMESTAMP BY t FROM 'csv:s.csv'; SHOW ARCHIVES;\n"
+        "CREATE ARCHIVE kept KEY (k) USING REBUILD 2x2 EVERY 5 SEC INTO 'store' AS\n"
+        "  SELECT k, t FROM s [RANGE 10 SEC];\n"
+    )
+    path = archive.parent / "program.cql"
+    path.write_text(program)
+    done = runner.invoke(app, ["run", str(path), "--runtime", "inline", "--quiet"])
+    assert done.exit_code == 0, done.stderr
+    told = [line.split() for line in done.stdout.splitlines()]
+    assert told[0] == ["SHOW", "ARCHIVES:", "1"]
+    assert {"rows", "bytes", "versions", "balance", "pace"} <= set(told[1])
+    assert any(line[:4] == ["kept", "store", "rebuild", "2x2"] for line in told)

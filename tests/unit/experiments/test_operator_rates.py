@@ -8,8 +8,6 @@ from tests.unit.experiments.kit import number
 from sash.experiments import operator_rates
 from sash.experiments.operator_rates import CASES, Query, Sizes, measure_at
 
-# The module's runs take seconds: keep those that share one in one process.
-pytestmark = pytest.mark.xdist_group("operator_rates")
 TINY = Sizes(windows=(500, 4_000), batch=500, round_tuples=4_000, rounds=4)
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.unit.experiments.kit import number
 
-from sash.experiments import asw_rates, ci_count, having_thresholds, running_sums, shared_aggregates
+from sash.experiments import (
+    asw_rates,
+    ci_count,
+    having_queries,
+    having_thresholds,
+    running_sums,
+    shared_aggregates,
+)
 from sash.experiments.mixed_inputs import DRIVERS
-
-# Their kernels take seconds to compile: keep them in one process.
-pytestmark = pytest.mark.xdist_group("shared_aggregates")
 
 MIXED = shared_aggregates.Sizes(50, (0.0, 0.5, 1.0), 1, 0.001, 300)
 TINY = {
@@ -17,6 +23,7 @@ TINY = {
     asw_rates: asw_rates.Sizes((20, 200), (5, 50), 500, 200, 1),
     ci_count: ci_count.Sizes(200, 20_000, 10, 400, 400, 1, (1, 8, 64)),
     having_thresholds: having_thresholds.Sizes((400, 1_600), 40, 60, 10),
+    having_queries: having_queries.Sizes((300, 900), 12, 3, 8, 20, 0.1, 2),
     running_sums: running_sums.Sizes(40_000, 10_000),
 }
 
@@ -30,6 +37,8 @@ def test_every_claim_has_a_measurement_and_the_picture_is_drawn(run, tmp_path):
     module, result = run
     assert result.table
     assert all(claim.measured for claim in result.claims)
+    written = json.loads(result.write(tmp_path).read_text())
+    assert [claim["holds"] for claim in written["claims"]] == [claim.holds for claim in result.claims]
     module.draw(result, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").exists()
 

@@ -49,7 +49,7 @@ SEEDS = [
     "EXPLAIN SELECT z.a FROM ( Istream(SELECT a FROM s [RANGE 6 SEC ]) ) [ROWS 10 ] z , ( SELECT a FROM u "
     "[RANGE 6 SEC INTERNAL ] ) [RANGE 1 DAY ] AS w WHERE z.a = w.a;",
     "SELECT a , name FROM kept [RANGE 1 MIN ] , r WHERE a = k ORDER BY name; SHOW QUERIES; DROP QUERY old;",
-    "CREATE INDEX i ON s (a) USING uh-index WITH (groups = 5); EXPLAIN old; DROP INDEX i; SHOW INDEXES;",
+    "CREATE INDEX i ON s (a) USING uh-index(5) OVER hash; EXPLAIN old; DROP INDEX i; SHOW INDEXES;",
     "EXPLAIN SELECT u.t + INTERVAL '5' MIN FROM u [NOW ] WHERE u.t > TIMESTAMP '2026-01-01' - INTERVAL 2 h;",
 ]
 _WORDS = r"""

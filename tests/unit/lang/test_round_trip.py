@@ -177,6 +177,7 @@ OPTIONS = maybe(
 ).map(lambda text: text and f"{text})")
 ENDS = st.tuples(OPTIONS, maybe(st.just("ALLOW UNBOUNDED STATE"))).map("".join)
 KINDS = st.sampled_from(["STREAM", "RELATION", "query", "ARCHIVE", "INDEX"])
+INDEX_KINDS = ["ring", "uh-index(5)", "g(50)", "Ring dB", "H over HASH", "auto"]
 STATEMENTS = st.one_of(
     QUERIES,
     st.tuples(
@@ -188,9 +189,13 @@ STATEMENTS = st.one_of(
     st.tuples(NAMES, st.sampled_from(["REBUILD", "d-ins", "NOREBUILD 4x4"]), INTERVALS, QUERIES, OPTIONS).map(
         lambda t: f"CREATE ARCHIVE {t[0]} KEY (a, b) USING {t[1]} EVERY {t[2]} INTO 'd' AS {t[3]}{t[4]}"
     ),
-    st.tuples(NAMES, NAMES, NAMES, st.sampled_from(["ring", "uh-index", "g(50)", "Ring dB"]), OPTIONS).map(
-        lambda t: f"CREATE INDEX {t[0]} ON {t[1]} ({t[2]}) USING {t[3]}{t[4]}"
-    ),
+    st.tuples(
+        NAMES,
+        NAMES,
+        NAMES,
+        st.sampled_from(INDEX_KINDS),
+        OPTIONS,
+    ).map(lambda t: f"CREATE INDEX {t[0]} ON {t[1]} ({t[2]}) USING {t[3]}{t[4]}"),
     st.tuples(KINDS, NAMES).map(lambda t: f"DROP {t[0]} {t[1]}"),
     st.sampled_from(["STREAMS", "RELATIONS", "queries", "ARCHIVES", "INDEXES"]).map(lambda k: f"SHOW {k}"),
     NAMES.map(lambda name: f"EXPLAIN {name}"),

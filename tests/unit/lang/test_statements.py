@@ -10,6 +10,7 @@ from sash.errors import BindError, DuplicateName, UnknownName
 from sash.lang import Known, bind_program
 from sash.lang.bound import DropDefinition, ShowDefinition
 from sash.lang.dialect import Cql
+from sash.lang.indexing import IndexSpec
 
 
 def last(text):
@@ -75,29 +76,32 @@ def test_an_archive_may_choose_its_technique_and_take_any_published_one(written)
 
 
 def test_an_index_is_on_a_column_of_a_stream():
-    index = last("CREATE INDEX i ON s (a) USING T-INDEX WITH (basic_windows = 8);")
-    assert (index.stream, index.column, index.technique) == ("s", "a", "t-index")
-    assert index.options == (("basic_windows", 8),)
+    index = last("CREATE INDEX i ON s (a) USING T-INDEX;")
+    assert (index.stream, index.column, index.spec) == ("s", "a", IndexSpec())
 
 
 @pytest.mark.parametrize(
-    ("written", "technique", "size"),
+    ("written", "meant"),
     [
-        ("T", "t-index", None),
-        ("l", "l-index", None),
-        ("H", "h-index", None),
-        ("UH(5)", "uh-index", 5),
-        ("G(50)", "g-index", 50),
-        ("G-INDEX(10)", "g-index", 10),
-        ("RING", "ring", None),
-        ("RING DB", "db", None),
-        ("ring aux", "aux", None),
-        ("BW", "bw", None),
+        ("T", "T OVER LIST"),
+        ("l", "L OVER LIST"),
+        ("H-index over hash", "H OVER HASH"),
+        ("UH(5)", "UH(5) OVER LIST"),
+        ("G(50)", "G(50) OVER GROUP"),
+        ("G-INDEX(10)", "G(10) OVER GROUP"),
+        ("RING", "RING ON T"),
+        ("RING DB", "RING DB ON T"),
+        ("ring aux on h", "RING AUX ON H"),
+        ("BW", "RING BW ON T"),
+        ("DB ON G(7)", "RING DB ON G(7)"),
     ],
 )
-def test_an_index_has_the_short_and_the_long_names_of_the_paper(written, technique, size):
-    index = last(f"CREATE INDEX i ON s (a) USING {written} WITH (basic_windows = 8);")
-    assert (index.technique, index.size, index.options) == (technique, size, (("basic_windows", 8),))
+def test_an_index_has_the_short_and_the_long_names_of_the_paper(written, meant):
+    assert str(last(f"CREATE INDEX i ON s (a) USING {written};").spec) == meant
+
+
+def test_an_index_may_choose_for_itself():
+    assert last("CREATE INDEX i ON s (a) USING AUTO;").spec is None
 
 
 def test_a_query_keeps_its_options_and_need_not_have_a_sink():

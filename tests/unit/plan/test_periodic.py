@@ -98,3 +98,56 @@ def test_queries_keep_their_order_and_find_their_synopses():
     assert [query.name for query in plan.queries] == ["q0", "q1", "q2"]
     assert [query.name for query in plan.queries_of("s0")] == ["q0", "q2"]
     assert [spec.name for spec in plan.synopses_of("r")] == ["s1"]
+
+
+def covers_of(*selects: str) -> dict[str, str]:
+    plan = plan_of(*selects)
+    return {spec.name: "own" if spec.cover is None else str(spec.cover) for spec in plan.synopses}
+
+
+WHERE = "SELECT g, {} AS a FROM s [RANGE 10 SEC SLIDE 5 SEC] WHERE {} GROUP BY g".format
+
+
+def test_a_union_of_others_is_read_from_them_and_they_keep_its_measures():
+    plan = plan_of(
+        WHERE("SUM(n)", "k = 'a' OR k = 'b'"), WHERE("COUNT(*)", "k = 'a'"), WHERE("COUNT(*)", "k = 'b'")
+    )
+    union, *parts = plan.synopses
+    assert str(union.cover) == "s1 + s2"
+    assert all(set(union.measures) <= set(part.measures) for part in parts)
+    assert plan.synopses_of("s") == tuple(parts)
+
+
+def test_what_others_have_less_the_rest_is_read_from_them_if_they_have_its_measures():
+    count, total = "COUNT(*)", "SUM(n)"
+    # Its panes are finer than those of the others, so it is not put together from them.
+    whole = "SELECT g, SUM(n) AS a FROM s [RANGE 10 SEC SLIDE 1 SEC] GROUP BY g"
+    rest = "k <> 'a' OR k IS NULL"
+    assert covers_of(whole, WHERE(total, "k = 'a'"), WHERE(count, rest))["s2"] == "s0 − s1"
+    assert covers_of(whole, WHERE(count, "k = 'a'"), WHERE(total, rest))["s2"] == "own"
+
+
+def test_a_union_is_put_together_from_its_parts_in_whatever_order_they_are_written():
+    selects = [WHERE("MAX(n)", where) for where in ("k IN ('a', 'b')", "k = 'b'", "", "k = 'a'", "k IS NULL")]
+    selects[2] = selects[2].replace("WHERE  ", "")
+    covers = covers_of(*selects, WHERE("MAX(n)", "k NOT IN ('a', 'b')"))
+    assert covers["s0"] == "s1 + s3"
+    assert covers["s2"] == "s1 + s3 + s4 + s5"
+
+
+def test_conditions_of_one_meaning_are_one_synopsis():
+    assert synopses_of(WHERE("SUM(n)", "n < 3"), WHERE("COUNT(n)", "NOT n >= 3")) == ["s0", "s0"]
+
+
+def test_what_cannot_be_put_together_is_kept():
+    parts = ("k = 'a'", "k = 'b'", "k IN ('a', 'b')")
+    for call in ("MEDIAN(n)", "COUNT(DISTINCT n)", "MIN(k)"):
+        assert set(covers_of(*(WHERE(call, part) for part in parts)).values()) == {"own"}
+    finer = WHERE("COUNT(*)", parts[2]).replace("SLIDE 5", "SLIDE 2")
+    assert set(covers_of(*(WHERE("COUNT(*)", part) for part in parts[:2]), finer).values()) == {"own"}
+
+
+def test_parts_of_a_union_overlap_only_where_rows_are_not_counted():
+    parts = ("n < 4", "n > 2", "n IS NOT NULL")
+    assert covers_of(*(WHERE("MAX(n)", part) for part in parts))["s2"] == "s0 + s1"
+    assert set(covers_of(*(WHERE("COUNT(*)", part) for part in parts)).values()) == {"own"}

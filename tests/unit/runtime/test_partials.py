@@ -82,5 +82,5 @@ def test_a_plane_that_absorbs_partials_read_back_answers_like_one_that_saw_the_r
     fed.feed([row for batch in batches for row in batch], end=True)
     other.plane.streams = fed.plane.streams
     for group in other.plane.groups.values():
-        group.first = fed.plane.parts[0].first.get("s")
+        group.begin(fed.plane.parts[0].first.get("s"))
     assert rows_in(other.plane.answer(0, Harvest([]))["q0"]) == rows_in(fed.tables["q0"])

@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sash.errors import NotYet, UserError
+from sash.errors import UserError
 from sash.lang import bind_program
 from sash.runtime.run import run_program
 
 STREAM = "CREATE STREAM s (t BIGINT, a BIGINT) TIMESTAMP BY t {more} FROM 'csv:s.csv';\n"
 QUERY = "CREATE QUERY q INTO 'jsonl:q.jsonl' AS SELECT a FROM s [RANGE 2 SEC SLIDE 1 SEC];\n"
-
-
-@pytest.mark.parametrize(
-    ("construct", "text"),
-    [
-        ("CREATE INDEX", STREAM.format(more="") + QUERY + "CREATE INDEX i ON s (a) USING RING;"),
-    ],
-)
-def test_what_no_runtime_executes_is_refused_by_name(tmp_path, construct, text):
-    (tmp_path / "s.csv").write_text("t,a\n1,1\n")
-    with pytest.raises(NotYet, match=construct):
-        run_program(bind_program(text), base_dir=tmp_path, runtime="inline")
-    assert [path.name for path in tmp_path.iterdir()] == ["s.csv"]
 
 
 def test_a_query_without_a_sink_is_refused(tmp_path):

@@ -20,7 +20,7 @@ from sash.plan.periodic import select_of
 from sash.sharing import Change, ChangeKind, Kind, Sharing, request_of
 from sash.sharing.combine import Totals, combine
 from sash.state.layout import Layout
-from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.basic_interval import BasicIntervalSynopsis, WindowKey
 from sash.synopses.finalize import finalize
 
 SELECT = "SELECT %s FROM s [RANGE %d US SLIDE %d US]%s"
@@ -318,7 +318,7 @@ class Held:
         synopsis = self.synopses[name]
         synopsis.seal(boundary)
         synopsis.move_to(boundary)
-        window = synopsis.window(length)
+        window = synopsis.window(WindowKey(length))
         window.advance(boundary)
         size = synopsis.groups.size
         slots = np.flatnonzero(window.ints[:size, 0]) if synopsis.spec.keys else np.arange(1)

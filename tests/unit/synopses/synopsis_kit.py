@@ -83,10 +83,10 @@ class Fed:
             self.tables[name].extend(tables)
 
     def partials(self, rows: Sequence[Row]) -> list[Partial]:
-        return partials_of(rows, self.plan.synopses)
+        return partials_of(rows, self.plan.synopses_of("s"))
 
     def synopsis(self, number: int = 0) -> BasicIntervalSynopsis:
-        return list(self.plane.groups.values())[number].synopsis
+        return list(self.plane.groups.values())[number].kept
 
     def check(self) -> None:
         """Assert that the answers so far are those of the oracle up to the clock."""

@@ -56,8 +56,8 @@ def test_answers_do_not_depend_on_the_synopsis_nor_on_its_changes(seed, selects)
     for _ in range(6):
         if rng.random() < 0.7:
             for group in fed.plane.groups.values():
-                windows = [refresher.window for refresher in group._refreshers]
-                group.synopsis.answer_from(store_of(rng.choice(names), group.synopsis, windows))
+                windows = [refresher.window for refresher in group.refreshers]
+                group.kept.answer_from(store_of(rng.choice(names), group.synopsis, windows))
         rows: list[Row] = []
         for _ in range(int(rng.integers(0, 9))):
             time += int(rng.choice([0, 1, 2, 9]))

@@ -12,7 +12,7 @@ from tests.unit.synopses.synopsis_kit import Fed, Row, feed_all, partials_of, pl
 
 from sash.lang.bound import AggregateFunction
 from sash.synopses import basic_interval
-from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.basic_interval import BasicIntervalSynopsis, WindowKey
 from sash.synopses.finalize import finalize
 
 # With a sum of doubles a group is recomputed whenever a pane leaves; without one, only when an extremum does.
@@ -81,7 +81,7 @@ def test_totals_are_those_of_the_rows_in_the_window_whatever_comes_between(seed,
                 if boundary % query.window.slide:
                     continue
                 synopsis.move_to(boundary)
-                totals = synopsis.window(query.window.range)
+                totals = synopsis.window(WindowKey(query.window.range))
                 totals.advance(boundary)
                 start = boundary - query.window.range
                 check_totals(synopsis, totals, calls, [r for r in past if start < r[0] <= boundary])

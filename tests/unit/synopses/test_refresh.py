@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.synopses.synopsis_kit import Fed, Row, feed_all
 
 from sash.errors import DataError
+from sash.runtime.groups import answer_together
 from sash.synopses import refresh
 
 VIEW = "SELECT COUNT(*) AS c, SUM(n) AS total FROM s [RANGE %d US SLIDE %d US]"
@@ -202,6 +203,6 @@ def test_a_jump_is_refused_whatever_the_size_of_the_steps_in_which_time_goes_on(
         fed = Fed(f"Rstream({VIEW % (1, 1)})")
         fed.feed(rows_at(1))
         (group,) = fed.plane.groups.values()
-        answered = (list(group.answer(through)) for through in instants)
+        answered = (list(answer_together([group], through)) for through in instants)
         with pytest.raises(DataError, match="answers in a row"):
             list(answered)

@@ -21,7 +21,9 @@ import enum
 import math
 from dataclasses import dataclass
 
+from sash.lang.bound import IndexDefinition, StreamDefinition
 from sash.lang.indexing import IndexSpec, RingKind, Storage, ValueIndexKind
+from sash.plan.cost.statistics import Statistics
 
 GROUPS = 50
 """Ranges of a G-INDEX: fifty were cheaper than a T-INDEX, for 1,000 and for 10,000 values (003, 7.2.1)."""
@@ -29,6 +31,10 @@ REPEATS = 3.0
 """Tuples of equal value in a basic window from which on HASH pays."""
 RINGED = 2.0
 """Tuples of equal value in the window from which on DB pays."""
+
+
+SUB_WINDOWS = 60
+"""Into so many sub-windows the rows that a stream keeps are divided."""
 
 
 class Question(enum.Enum):
@@ -153,6 +159,21 @@ def choose_index(load: IndexLoad) -> IndexChoice:
         why.append(f"{storage.value}: {_about(load.repeats)} tuples a value in a basic window, {reason}")
         spec = IndexSpec(values, storage)
     return IndexChoice(spec, (*why, _cost(spec, load)))
+
+
+def index_of_kept_rows(index: IndexDefinition, stream: StreamDefinition) -> IndexChoice:
+    """The index of the rows that a stream keeps: questions may ask for a value of the column, or a range."""
+    if index.spec is not None:
+        return IndexChoice(index.spec, ("as USING says",))
+    known = Statistics.from_definitions([stream])
+    column = stream.schema.get(index.column)
+    assert column is not None
+    rows = known.rate(stream.name) * (stream.retain or 0) / 1_000_000
+    values = min(max(1.0, rows), known.distinct(stream.name, column.name, column.type))
+    questions = frozenset({Question.EQUALITY, Question.RANGE})
+    choice = choose_index(IndexLoad(questions, rows, values, SUB_WINDOWS))
+    # What costs are about, links and their upkeep, is not needed where a sub-window goes as a whole.
+    return IndexChoice(choice.spec, (*choice.why[:2], "in a file the rows of a value lie together"))
 
 
 def _cost(spec: IndexSpec, load: IndexLoad) -> str:

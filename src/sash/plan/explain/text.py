@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from sash.errors import SashError, UnknownName, UserError
 from sash.lang import Program
-from sash.lang.bound import QueryDefinition
+from sash.lang.bound import IndexDefinition, QueryDefinition, Scalar
 from sash.plan.cost import Statistics
 from sash.plan.explain.build import duration, plan_and_explain
+from sash.plan.explain.indexed import probes
 from sash.plan.explain.measured import Run, measured_text, with_measured
 from sash.plan.explain.picture import to_svg
 from sash.plan.explain.shared import sharing, with_sharing
 from sash.plan.explain.tree import Explained, Step
+from sash.plan.having import loosest, probe_of
+from sash.plan.index_choice import index_name
 from sash.plan.measures import Kept, algebra_of
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec, is_periodic, plan_periodic
 from sash.plan.run_plan import standing_in
 from sash.plan.sketches import BOUNDS, HASHES, POINTS, SketchKind, sketched, written
 from sash.plan.synopsis_choice import Method, choose_synopsis, workload_of
+from sash.plan.value_indexes import choose_value_index, index_on
 
 FORMS = ("text", "json", "svg")
 
@@ -99,13 +103,15 @@ def explanations(program: Program, run: Run | None = None) -> list[Explained]:
     continuous = (found for found, query in zip(planned, queries, strict=True) if not is_periodic(query))
     shared = iter(with_sharing(continuous))
     explained = []
-    for found, query in zip(planned, queries, strict=True):
+    for number, (found, query) in enumerate(zip(planned, queries, strict=True)):
         if is_periodic(query):
-            synopsis, notes = _synopsis(query, periodic)
+            synopsis, notes = _synopsis(query, periodic, program.indexes)
             tree = _looked_up(found.explained.tree, synopsis)
             each = replace(found.explained, tree=tree, notes=notes)
         else:
             each = next(shared)
+        if number >= len(standing) and program.explains[number - len(standing)].query is None:
+            each = replace(each, notes=(*each.notes, *probes(found.plan, program)))
         explained.append(each if run is None else with_measured(each, found.plan, query, run, statistics))
     return explained
 
@@ -119,18 +125,22 @@ def _looked_up(step: Step, synopsis: str) -> Step:
     return replace(step, implementation=implementation, state=(), inputs=inputs)
 
 
-def _synopsis(query: QueryDefinition, plan: PeriodicPlan) -> tuple[str, tuple[str, ...]]:
+def _synopsis(
+    query: QueryDefinition, plan: PeriodicPlan, indexes: Sequence[IndexDefinition]
+) -> tuple[str, tuple[str, ...]]:
     """The synopsis from which the periodic runtime answers the query, and what there is to say of it."""
     planned = next(each for each in plan.queries if each.name == query.name)
-    spec = next(each for each in plan.synopses if each.name == planned.synopsis)
+    spec = plan.synopsis(planned.synopsis)
     count = spec.panes.count_in(planned.window.range) - 1
-    others = [other.name for other in plan.queries_of(spec.name) if other.name != query.name]
+    others = [other.name for other in plan.readers_of(spec.name) if other.name != query.name]
     shared = f", shared with {', '.join(others)}" if others else ""
     keys = ", ".join(key.text for key in spec.keys)
     measures = ", ".join(str(measure) for measure in spec.measures)
     panes = f"{count} pane{'s' if count > 1 else ''} of {_panes(spec)}"
     by = f"per pane{' and ' + keys if keys else ''}"
-    windows = (each.window for each in plan.queries_of(spec.name))
+    if spec.cover is not None:
+        return spec.name, _covered(spec, plan, f"the window is {panes}{shared}")
+    windows = (each.window for each in plan.readers_of(spec.name))
     choice = choose_synopsis(workload_of(spec.panes, spec.measures, windows))
     answered = f"answered from {choice}"
     if spec.keys and choice.method is not Method.BASIC:
@@ -138,11 +148,50 @@ def _synopsis(query: QueryDefinition, plan: PeriodicPlan) -> tuple[str, tuple[st
     return spec.name, (
         f"{spec.name}: the window is {panes}{shared}; {answered}",
         f"{spec.name} keeps {by}: {measures}; 1 pass over the input",
-        *_beside(planned, spec, by),
+        *_beside(planned, spec, by, plan, indexes),
+        *_selected(planned, spec, plan),
     )
 
 
-def _beside(query: PeriodicQuery, spec: SynopsisSpec, by: str) -> Iterator[str]:
+def _covered(spec: SynopsisSpec, plan: PeriodicPlan, window: str) -> tuple[str, ...]:
+    """What there is to say of a synopsis that is read from others."""
+    assert spec.cover is not None
+    kind = "supercover less the rest" if spec.cover.minus else "disjoint cover"
+    if not spec.counts_rows:
+        kind = "cover, by minimum or maximum"
+    lines = [f"{spec.name}: {window}; {spec.name} = {spec.cover} (SS4, {kind}), no pass over the input"]
+    for name in spec.bases:
+        part = plan.synopsis(name)
+        where = "" if part.where is None else f" where {part.where.text or part.where.sql}"
+        others = [query.name for query in plan.queries_of(name)]
+        lines.append(f"{name} has the rows{where}" + (f", for {', '.join(others)}, too" if others else ""))
+    return tuple(lines)
+
+
+def _selected(query: PeriodicQuery, spec: SynopsisSpec, plan: PeriodicPlan) -> Iterator[str]:
+    """Which groups are looked at for the sake of HAVING, and what finds them."""
+    if query.select.having is None or not spec.keys:
+        return
+    sharers = [each for each in plan.queries_of(spec.name) if each.window == query.window]
+    probes = loosest(each.select for each in sharers)
+    if probes is None:
+        asking = next(each.name for each in sharers if probe_of(each.select) is None)
+        yield f"{spec.name}: all groups that change are looked at, because {asking} has no plain threshold"
+        return
+    conditions = " or ".join(map(str, probes))
+    several = f", the loosest of {len(sharers)} queries of this window" if len(sharers) > 1 else ""
+    names = ", ".join(dict.fromkeys(index_name(probe.call) for probe in probes if probe.is_indexed))
+    found = f"; found by {names} where windows are many or most groups rest" if names else ""
+    yield f"{spec.name}: groups with {conditions} are looked at{several}{found}"
+
+
+def _beside(
+    query: PeriodicQuery,
+    spec: SynopsisSpec,
+    by: str,
+    plan: PeriodicPlan,
+    indexes: Sequence[IndexDefinition],
+) -> Iterator[str]:
     """What is kept beside a synopsis for a query: values, and the aggregates that they answer."""
     for counting in spec.counting():
         argument = counting.keys[-1]
@@ -150,13 +199,27 @@ def _beside(query: PeriodicQuery, spec: SynopsisSpec, by: str) -> Iterator[str]:
         for kept, what in _KEPT.items():
             calls = ", ".join(written(call) for call in asked if algebra_of(call).kept is kept)
             if calls and not counting.is_hashed:
-                yield f"{counting.name} keeps {by}: {what.format(argument.text)}; it answers {calls}"
+                how = "" if kept is Kept.LISTS else _indexed(spec, argument, plan, indexes)
+                yield f"{counting.name} keeps {by}: {what.format(argument.text)}; {how}it answers {calls}"
         for call in asked:
             sketch = sketched(call)
             if sketch is not None and counting.is_hashed is (sketch.kind is SketchKind.DISTINCT):
                 what = _SKETCHED[sketch.kind].format(argument.text)
                 answered = f"{written(call)} {BOUNDS[sketch.kind]}"
                 yield f"{counting.name} keeps {by}: {what}; it answers {answered}"
+
+
+def _indexed(
+    spec: SynopsisSpec, argument: Scalar, plan: PeriodicPlan, indexes: Sequence[IndexDefinition]
+) -> str:
+    """Which value index the values of a window are in (003, section 5)."""
+    index = index_on(spec, argument, indexes)
+    if index is None:
+        return "T OVER HASH as one sorted run; "
+    chosen = choose_value_index(index, spec, argument, plan.queries_of(spec.name), plan.stream(spec.stream))
+    if isinstance(chosen, str):
+        return f"T OVER HASH as one sorted run, not index {index.name}: {chosen}; "
+    return f"index {index.name}: {chosen.spec} ({'; '.join(chosen.why)}); "
 
 
 _VALUES = "how often each value of {} occurs, and the window's values in order"

@@ -54,6 +54,7 @@ class Inline:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._cuts: dict[int, bytes] = {}
         of, durable = engine.partitions or 0, engine.options.checkpoint is not None
         self._partitions = [
             Partition(self._cut_of, i, of, engine.cells_directory, durable=durable) for i in range(of)
@@ -61,7 +62,9 @@ class Inline:
 
     def _cut_of(self, part: int) -> Cut:
         """A copy: each cell has operators of its own."""
-        cut: Cut = pickle.loads(pickle.dumps(self._engine.plane.parts[part].continuous.cut))
+        if part not in self._cuts:
+            self._cuts[part] = pickle.dumps(self._engine.plane.parts[part].continuous.cut, 5)
+        cut: Cut = pickle.loads(self._cuts[part])
         return cut
 
     def batch(self, entry: Entry, chunks: Sequence[Chunk], newest: Newest) -> Harvest:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sash.runtime.metrics.output import Output, Warn
-from sash.runtime.report import DRIVER, BatchReport, Held, OperatorTally, Silent
+from sash.runtime.report import DRIVER, BatchReport, Held, OperatorTally, Refreshed, Silent
 
 
 class JsonLinesMetrics(Silent):
@@ -71,6 +71,7 @@ def record(report: BatchReport, now: float) -> dict[str, Any]:
                 "rows": report.answers[name].num_rows if name in report.answers else 0,
                 "answered": answered,
                 **_state(measures.queries.get(name, Held())),
+                **_refreshed(measures.refreshes.get(name)),
             }
             for name, answered in report.answered.items()
         },
@@ -78,12 +79,21 @@ def record(report: BatchReport, now: float) -> dict[str, Any]:
             name: {key: value for key, value in asdict(update).items() if key != "batch"}
             for name, update in report.archives.items()
         },
+        "decisions": measures.decisions,
+        "deciding": _rounded(measures.deciding),
         "operators": [_operator(tally) for tally in measures.operators],
         "state": {
             **_state(report.held),
             "partitions": {place_of(p): _state(h) for p, h in report.state.items()},
         },
     }
+
+
+def _refreshed(refreshed: Refreshed | None) -> dict[str, Any]:
+    """How a periodic query is refreshed; nothing of others."""
+    if refreshed is None:
+        return {}
+    return {name: value for name, value in asdict(refreshed).items() if name != "shared"}
 
 
 def place_of(partition: int) -> str:

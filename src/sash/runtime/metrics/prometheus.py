@@ -6,10 +6,12 @@ carries on; Prometheus takes a counter that begins anew for what it is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from sash.archive.report import COUNTED, UpdateReport
 from sash.files import replace_file
 from sash.runtime.metrics.json_lines import place_of
 from sash.runtime.metrics.output import Output, Warn
@@ -46,6 +48,7 @@ class PrometheusMetrics(Silent):
         self._page = page
         self._batches = self._rows = 0
         self._seconds: dict[str, float] = {}
+        self._archives: dict[str, _ArchiveTotals] = {}
         if self._output is not None:
             self._output.open(lambda: self._replace(""))
 
@@ -54,6 +57,8 @@ class PrometheusMetrics(Silent):
         self._rows += report.rows
         for part, seconds in asdict(report.parts).items():
             self._seconds[part] = self._seconds.get(part, 0.0) + seconds
+        for name, update in report.archives.items():
+            self._archives.setdefault(name, _ArchiveTotals()).add(update)
         text = exposition([*self._totals(), *families(report, report.measure())])
         if self._page is not None:
             self._page.text = text
@@ -71,6 +76,54 @@ class PrometheusMetrics(Silent):
             "sash_batch_seconds_total",
             "Seconds by part of a micro-batch: read, wait, answer, write, commit.",
             tuple(({"part": part}, seconds) for part, seconds in self._seconds.items()),
+        )
+        yield from _archives(self._archives)
+
+
+class _ArchiveTotals:
+    """What the updates of an archive have done, and the last of them."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.last: UpdateReport | None = None
+
+    def add(self, update: UpdateReport) -> None:
+        self.counts.update({name: getattr(update, name) for name in COUNTED})
+        self.last = update
+
+
+_ARCHIVE_TOTALS = {
+    "scheduled": ("sub_indices_scheduled", "Sub-indices that updates of an archive had to touch."),
+    "rewritten": ("sub_indices_rewritten", "Sub-indices that updates of an archive have written."),
+    "sought": ("sub_indices_sought", "Sub-indices in which rows were looked for that are taken back."),
+    "opened": ("segments_opened", "Files that updates of an archive have read."),
+    "dropped": ("segments_dropped", "Files of an archive that went unopened, as all in them had expired."),
+    "inserted": ("rows_inserted", "Rows that came into an archive."),
+    "removed": ("rows_removed", "Rows that left an archive."),
+    "bytes_read": ("bytes_read", "Bytes that updates of an archive have read."),
+    "bytes_written": ("bytes_written", "Bytes that updates of an archive have written."),
+    "asked": ("questions", "Questions that an archive was asked, by anybody."),
+}
+_ARCHIVE_STATES = {
+    "version": "The current version of an archive.",
+    "sub_indices": "Sub-indices of an archive.",
+    "rows": "Rows that an archive stores, expired ones among them.",
+    "bytes": "Bytes of the files of an archive.",
+}
+
+
+def _archives(archives: Mapping[str, _ArchiveTotals]) -> Iterator[Family]:
+    for name, (what, about) in _ARCHIVE_TOTALS.items():
+        yield Family(
+            f"sash_archive_{what}_total",
+            about,
+            tuple(({"archive": archive}, each.counts[name]) for archive, each in archives.items()),
+        )
+    for name, about in _ARCHIVE_STATES.items():
+        yield Family(
+            f"sash_archive_{name}",
+            about,
+            tuple(({"archive": archive}, getattr(each.last, name)) for archive, each in archives.items()),
         )
 
 
@@ -115,7 +168,35 @@ def families(report: BatchReport, measures: Measures) -> Iterator[Family]:
         "Bytes of state behind a query; what queries share counts for each.",
         tuple(({"query": name}, held.bytes) for name, held in measures.queries.items()),
     )
+    yield from _refreshes(measures)
     yield from _operators(measures)
+
+
+def _refreshes(measures: Measures) -> Iterator[Family]:
+    """How periodic queries are refreshed."""
+    known = measures.refreshes.items()
+    yield Family(
+        "sash_query_granted_seconds",
+        "Event time between the last two answers of a query.",
+        tuple(({"query": name}, each.granted) for name, each in known if each.granted is not None),
+    )
+    yield Family(
+        "sash_query_late_seconds",
+        "By how much the last period of a query was longer than its SLIDE.",
+        tuple(({"query": name}, each.late) for name, each in known),
+    )
+    yield Family(
+        "sash_query_skipped_total",
+        "Boundaries that a query has passed over.",
+        tuple(({"query": name}, each.skipped) for name, each in known),
+    )
+    yield Family(
+        "sash_query_behind_seconds",
+        "How far the instant of an answer over a live stream was behind the clock when it was committed.",
+        tuple(({"query": name}, each.behind) for name, each in known if each.behind is not None),
+    )
+    yield Family("sash_decisions_total", "Decisions of the scheduler.", (({}, measures.decisions),))
+    yield Family("sash_deciding_seconds_total", "Seconds that decisions took.", (({}, measures.deciding),))
 
 
 def _run(report: BatchReport) -> Iterator[Family]:

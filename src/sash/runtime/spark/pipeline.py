@@ -24,6 +24,7 @@ from sash.runtime.harvest import Harvest
 from sash.runtime.report import Summary
 from sash.runtime.scratch import scratch_folder
 from sash.runtime.sources import Chunk
+from sash.runtime.spark.archive_jobs import ArchiveJobs
 from sash.runtime.spark.failures import ended, explained_failures
 from sash.runtime.spark.feed_source import NAME, FeedSource
 from sash.runtime.spark.java import check_java
@@ -54,6 +55,7 @@ def run_spark(program: Program, options: Options, stop: threading.Event, desk: D
                     spark_session(options.master, log, options.checkpoint) as spark,
                     Stages(engine, state) as stages,
                 ):
+                    engine.rewrite = ArchiveJobs(spark, state)
                     # Only now are old outputs replaced: whatever keeps Spark from starting leaves them alone.
                     engine.open_outputs()
                     _Pipeline(spark, engine, stages, state).run(stop, desk)
@@ -98,6 +100,8 @@ class _Pipeline:
                 else:
                     self._engine.check_feed()
                     self._check(query)
+            # While there is Spark: what is still to be written may need it.
+            self._engine.settle_archives()
         finally:
             query.stop()
 

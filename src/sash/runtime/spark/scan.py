@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import SparkSession, functions
+from pyspark.sql import Observation, SparkSession, functions
+from pyspark.sql.functions import count, lit
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from sash.archive import DIES
 from sash.errors import InternalError
 
 
@@ -63,6 +65,17 @@ def empty_stage(directories: Sequence[Path], files_a_trigger: int) -> float:
         whole = whole.union(frame)
     with tempfile.TemporaryDirectory(prefix="sash-scan-") as checkpoint:
         return _speed(whole.mapInArrow(_nothing, schema).writeStream, checkpoint)
+
+
+def scan_later(files: Sequence[Path], instant: int) -> int:
+    """How many rows of an archive's files die after an instant; all columns are read, row by row."""
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        raise InternalError("a scan needs an active Spark session")
+    rows = spark.read.parquet(*map(str, files)).filter(f"{DIES} > {instant}")
+    counted = Observation("rows")
+    rows.observe(counted, count(lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
+    return int(counted.get["rows"])
 
 
 def _nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,12 +1,12 @@
-"""SS4: synopses with other predicates that cover the query's, put together (`sharing/covers.py`).
+"""SS4: synopses with other predicates that cover the query's, put together (`plan/covers.py`).
 
 It trades time for space: fewer synopses are maintained, several are read for one answer. So it comes last.
 """
 
 from __future__ import annotations
 
-from sash.sharing.algebra import Algebra
-from sash.sharing.covers import Cover, find_cover
+from sash.plan.covers import Cover, find_cover
+from sash.plan.duplicates import Algebra
 from sash.sharing.request import Request
 from sash.sharing.rules.rule import StateRule
 from sash.sharing.synopsis import SharedSynopsis

@@ -18,11 +18,11 @@ from sqlglot import exp
 
 from sash.lang.bound import Scalar
 from sash.lang.types import Type
+from sash.plan.predicates import value_set
+from sash.plan.predicates.predicate import ALL_ROWS, NO_ROWS, Predicate, Term, TooManyTerms
+from sash.plan.predicates.value_set import NOTHING, NULL, VALUES, Value, ValueSet
 from sash.plan.rules.fold_constants import folded
 from sash.plan.scalars import tree_of
-from sash.sharing.predicates import value_set
-from sash.sharing.predicates.predicate import ALL_ROWS, NO_ROWS, Predicate, Term, TooManyTerms
-from sash.sharing.predicates.value_set import NOTHING, NULL, VALUES, Value, ValueSet
 
 # Comparisons as sets of values, and with their sides exchanged.
 _SETS: dict[type[exp.Expr], Callable[[Value, Type], ValueSet]] = {

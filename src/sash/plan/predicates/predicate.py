@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sash.sharing.predicates.value_set import EVERYTHING, ValueSet
+from sash.plan.predicates.value_set import EVERYTHING, ValueSet
 
 # Beyond this many terms, thinking about a predicate costs more than a synopsis of its own.
 MAX_TERMS = 256

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.sharing.kit import conditions, selected, where
 
-from sash.sharing.algebra import Algebra
-from sash.sharing.covers import Cover, find_cover
-from sash.sharing.predicates import predicate_of
+from sash.plan.covers import Cover, find_cover
+from sash.plan.duplicates import Algebra
+from sash.plan.predicates import predicate_of
 
 
 def cover(query, *others, algebra=Algebra.SUBTRACTABLE):

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.sharing.kit import conditions, rows, selected, where
 
-from sash.sharing.predicates import ALL_ROWS, NO_ROWS, Predicate, predicate_of
-from sash.sharing.predicates.predicate import MAX_TERMS
+from sash.plan.predicates import ALL_ROWS, NO_ROWS, Predicate, predicate_of
+from sash.plan.predicates.predicate import MAX_TERMS
 
 
 def of(condition: str) -> Predicate:

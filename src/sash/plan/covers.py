@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sash.sharing.algebra import Algebra
-from sash.sharing.predicates import NO_ROWS, Predicate, TooManyTerms
+from sash.plan.duplicates import Algebra
+from sash.plan.predicates import NO_ROWS, Predicate, TooManyTerms
 
 MAX_PARTS = 8
 _MAX_STEPS = 400
@@ -36,6 +36,14 @@ class Cover:
 
     def __len__(self) -> int:
         return len(self.plus) + len(self.minus)
+
+    def __str__(self) -> str:
+        return " + ".join(self.plus) + "".join(f" − {name}" for name in self.minus)
+
+    @property
+    def signed(self) -> tuple[tuple[str, int], ...]:
+        """The names with 1 or −1."""
+        return (*((name, 1) for name in self.plus), *((name, -1) for name in self.minus))
 
 
 def find_cover(

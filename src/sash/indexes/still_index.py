@@ -1,0 +1,200 @@
+"""An index of tuples that do not change: the tuples of a basic window that is complete and kept on disk.
+
+003 links the tuples of a value by rings, because windows move (section 6). Here a basic window goes as a
+whole, so the tuples of a value lie beside one another, in order of arrival, and the ring is a stretch of an
+array. What leads there is the value index of the specification:
+
+| values | a directory of                                        | equality            | a range         |
+|--------|-------------------------------------------------------|---------------------|-----------------|
+| T, L   | all values in order                                   | O(log d)            | O(log d)        |
+| H, UH  | buckets of values                                     | O(1 + d/h)          | not answered    |
+| G(g)   | g ranges of about as many tuples, by their last value | O(log g), not exact | O(log g), not exact |
+
+d different values, h buckets, as many as values unless their number is given. A sorted list on disk is
+searched by halving, so L is T here, and the order within a bucket makes no difference, so UH is H. NULL is
+in no index: no condition that leads to one holds for it. Space: 4 bytes a tuple, 16 a value (and the words).
+What is found may be too much, with G and where two words have one hash: whoever asks looks at the tuples.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sash.indexes.domain import Ints, ordinals_of, present_of
+from sash.indexes.hash_storage import bucket_of
+from sash.lang.indexing import IndexSpec, ValueIndexKind
+from sash.plan.key_conditions import Among, Condition, Value
+from sash.state.fingerprints import fingerprint
+from sash.state.jit import kernel
+from sash.state.ordering import ranked_words
+
+Rows = npt.NDArray[np.int32]
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@kernel
+def _deal(codes: Ints, places: Ints, begins: Ints, out: Rows) -> None:
+    """Tuples of one code side by side, in order of arrival."""
+    for i in range(len(codes)):
+        out[begins[codes[i]]] = places[i]
+        begins[codes[i]] += 1
+
+
+@kernel
+def _buckets_of(keys: Ints, buckets: int) -> Ints:
+    out = np.empty(len(keys), dtype=np.int64)
+    for i in range(len(keys)):
+        out[i] = bucket_of(keys[i], buckets)
+    return out
+
+
+def build_still(spec: IndexSpec, values: pa.Array) -> pa.Table:
+    """The index of the tuples that have these values, as a table of one row, whose cells are arrays."""
+    present = present_of(values)
+    there = values if present is None else values.take(pa.array(present))
+    places = np.arange(len(values)) if present is None else present
+    words: pa.Array | None = None
+    if pa.types.is_string(values.type):
+        ranks, words = ranked_words(there)
+        keys: Ints = np.arange(len(words))
+    else:
+        keys, ranks = np.unique(ordinals_of(there), return_inverse=True)
+    heads: Ints | None = None
+    match spec.values:
+        case ValueIndexKind.H | ValueIndexKind.UH:
+            keys = keys if words is None else _hashes(words)
+            buckets = _buckets_of(keys, spec.buckets or max(1, len(keys)))
+            order = np.lexsort((keys, buckets))
+            keys, words = keys[order], None
+            heads = np.searchsorted(buckets[order], np.arange((spec.buckets or max(1, len(keys))) + 1))
+            slots = np.empty(len(order), dtype=np.int64)
+            slots[order] = np.arange(len(order))
+            ranks = slots[ranks]
+        case ValueIndexKind.G:
+            before = np.cumsum(np.bincount(ranks, minlength=len(keys)))
+            _, groups = np.unique(
+                (before - 1) * (spec.groups or 1) // max(1, len(there)), return_inverse=True
+            )
+            lasts = np.flatnonzero(np.diff(groups, append=-1))
+            keys, words = keys[lasts], None if words is None else words.take(pa.array(lasts))
+            ranks = groups[ranks]
+    ends = np.concatenate([[0], np.cumsum(np.bincount(ranks, minlength=len(keys)))]).astype(np.int64)
+    rows = np.empty(len(ranks), dtype=np.int32)
+    _deal(np.ascontiguousarray(ranks, dtype=np.int64), places, ends[:-1].copy(), rows)
+    cells: dict[str, pa.Array] = {"ends": pa.array(ends), "rows": pa.array(rows)}
+    cells["keys"] = pa.array(keys) if words is None else words
+    if heads is not None:
+        cells["heads"] = pa.array(heads.astype(np.int64))
+    table = pa.table({name: _cell(cell) for name, cell in cells.items()})
+    return table.replace_schema_metadata({"spec": str(spec), "type": str(values.type)})
+
+
+def _cell(values: pa.Array) -> pa.Array:
+    return pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
+
+
+def _hashes(words: pa.Array) -> Ints:
+    return fingerprint([words], len(words)).first.view(np.int64)
+
+
+class StillIndex:
+    """What `build_still` has made, wherever it lies: nothing is copied."""
+
+    def __init__(self, table: pa.Table) -> None:
+        cells = {name: table.column(name).chunk(0).values for name in table.column_names}
+        self.spec = table.schema.metadata[b"spec"].decode()
+        self._type = table.schema.metadata[b"type"].decode()
+        self._is_grouped = "G(" in self.spec
+        self._ends: Ints = cells["ends"].to_numpy()
+        self._rows: Rows = cells["rows"].to_numpy()
+        self._heads: Ints | None = cells["heads"].to_numpy() if "heads" in cells else None
+        keys = cells["keys"]
+        self._keys: Ints | _Words = _Words(keys) if pa.types.is_string(keys.type) else keys.to_numpy()
+
+    def spans(self, condition: Condition) -> list[tuple[int, int]] | None:
+        """Where the tuples lie that can fulfil a condition; None: the index cannot tell."""
+        if isinstance(condition, Among):
+            keys = [self._key(value) for value in condition.values]
+            if any(key is None for key in keys):
+                return None
+            places = sorted({place for key in keys for place in self._equal(key)})
+        else:
+            low, high = (None if b is None else self._key(b) for b in (condition.low, condition.high))
+            is_known = (low is None) == (condition.low is None) and (high is None) == (condition.high is None)
+            if self._heads is not None or not is_known:
+                return None
+            first, last = 0, len(self._keys)
+            if low is not None:
+                # The last value of a range may be the bound, and then those after it are in the next one.
+                first = self._rank(low, is_after=condition.is_low_open)
+            if high is not None and self._is_grouped:
+                last = min(last, self._rank(high, is_after=False) + 1)
+            elif high is not None:
+                last = self._rank(high, is_after=not condition.is_high_open)
+            places = [(first, last)]
+        return [(int(self._ends[begin]), int(self._ends[end])) for begin, end in places if begin < end]
+
+    def find(self, spans: Sequence[tuple[int, int]]) -> Ints:
+        """The positions of the tuples that lie there, in order of arrival."""
+        parts = [self._rows[begin:end] for begin, end in spans]
+        return np.sort(np.concatenate(parts)).astype(np.int64) if parts else np.empty(0, dtype=np.int64)
+
+    def _equal(self, key: Any) -> list[tuple[int, int]]:
+        """The places of the directory that have a key."""
+        if self._heads is not None:
+            bucket = bucket_of(key, len(self._heads) - 1)
+            begin, end = self._heads[bucket], self._heads[bucket + 1]
+            slots = begin + np.flatnonzero(self._keys[begin:end] == key)
+            return [(int(slot), int(slot) + 1) for slot in slots]
+        first = self._rank(key, is_after=False)
+        last = min(first + 1, len(self._keys)) if self._is_grouped else self._rank(key, is_after=True)
+        return [(first, last)]
+
+    def _rank(self, key: Any, *, is_after: bool) -> int:
+        """How many entries of the directory come before a key, or, after it, up to it."""
+        if isinstance(self._keys, _Words):
+            return (bisect_right if is_after else bisect_left)(self._keys, key)
+        return int(np.searchsorted(self._keys, key, side="right" if is_after else "left"))
+
+    def _key(self, value: Value) -> int | str | None:
+        """What the directory has for a value; None: it is not of the type of the column."""
+        if isinstance(value, float) and self._type == "int64" and value.is_integer():
+            value = int(value)
+        match self._type, value:
+            case "string", str():
+                return value if self._heads is None else int(_hashes(pa.array([value]))[0])
+            case "bool", bool():
+                return int(value)
+            case _, bool():
+                return None
+            case "int64", int() if _LEAST <= value <= _GREATEST:
+                return value
+            case "double", int() | float():
+                return int(ordinals_of(pa.array([float(value)]))[0])
+            case "timestamp[us]", datetime():
+                given = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+                return (given - _EPOCH) // _MICROSECOND
+        return None
+
+
+class _Words(Sequence[str]):
+    """Words on disk as halving needs them: one at a time."""
+
+    def __init__(self, words: pa.Array) -> None:
+        self._words = words
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __getitem__(self, place: Any) -> Any:
+        # Python compares code points, which is the order of the bytes of UTF-8.
+        return self._words[place].as_py()

@@ -1,0 +1,97 @@
+"""Kept rows by value: what a question says of a column is looked up in the index of each file.
+
+The conditions of a scan that compare single columns with constants lead to the rows that can fulfil them;
+of several the one with the fewest rows is taken. The scan looks at its whole condition all the same, so an
+index may give too much, never too little. A file without an index, or of which most rows would be read, is
+read as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sash.indexes.still_index import StillIndex
+from sash.lang.bound import StreamDefinition
+from sash.plan.key_conditions import Condition, conditions_of
+from sash.plan.run_plan import Scan
+from sash.runtime.retained import KeptFile, open_index, open_kept, place_of, rows_at, rows_later
+
+Int64Array = npt.NDArray[np.int64]
+Piece = tuple[int, Int64Array, pa.Table]
+# Of a file more than one row in so many is not looked up: reading it all is faster.
+_DENSE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What can be looked up for a scan, by the number of the column."""
+
+    scan: Scan
+    stream: StreamDefinition
+    conditions: tuple[tuple[int, Condition], ...] = field(init=False)
+    columns: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        found = ((place_of(self.stream, each.column), each) for each in conditions_of(self.scan.node))
+        object.__setattr__(self, "conditions", tuple(found))
+        lifetime = () if self.stream.lifetime is None else (self.stream.lifetime,)
+        object.__setattr__(self, "columns", tuple(dict.fromkeys((*self.scan.columns, *lifetime))))
+
+    def rows(self, files: Sequence[OpenFile], since: int) -> Iterator[Piece]:
+        """The rows of some files that are later than `since`, at least those that the scan wants.
+
+        Gives the rank of each piece; what is looked up in files that follow one another is one piece.
+        """
+        places = [place_of(self.stream, name) for name in self.columns]
+        found: list[tuple[Int64Array, list[pa.Array]]] = []
+        for rank, file in enumerate(files):
+            positions = self._positions(file)
+            if positions is not None:
+                if len(positions):
+                    found.append(rows_at(file.kept, file.table, since, positions, places))
+                continue
+            yield from self._united(rank - 1, found)
+            found.clear()
+            yield rank, *rows_later(file.kept, file.table, self.stream, since)
+        yield from self._united(len(files), found)
+
+    def _united(self, rank: int, found: Sequence[tuple[Int64Array, list[pa.Array]]]) -> Iterator[Piece]:
+        if found:
+            columns = [pa.concat_arrays(parts) for parts in zip(*(rows for _, rows in found), strict=True)]
+            ts = np.concatenate([ts for ts, _ in found])
+            yield rank, ts, pa.Table.from_arrays(columns, names=list(self.columns))
+
+    def _positions(self, file: OpenFile) -> Int64Array | None:
+        best, fewest = None, file.kept.rows // _DENSE
+        for place, condition in self.conditions:
+            index = file.indexes.get(place)
+            spans = None if index is None else index.spans(condition)
+            if index is not None and spans is not None:
+                count = sum(end - begin for begin, end in spans)
+                if count <= fewest:
+                    best, fewest = (index, spans), count
+        return None if best is None else best[0].find(best[1])
+
+
+class OpenFile:
+    """A file of kept rows with the indexes of some columns; they can be read when the run removes them."""
+
+    def __init__(self, directory: Path, kept: KeptFile) -> None:
+        self.kept = kept
+        self.table = open_kept(directory / kept.name)
+        self.indexes: dict[int, StillIndex] = {}
+        self._directory = directory
+
+    def open_indexes(self, places: Iterable[int]) -> None:
+        """Open the indexes of columns, as far as there are any."""
+        for place in places:
+            if place not in self.indexes:
+                index = open_index(self._directory, self.kept, place)
+                if index is not None:
+                    self.indexes[place] = index

@@ -1,0 +1,186 @@
+"""When queries are refreshed, where boundaries may be passed over: elastic refresh (002, section 8.4).
+
+After each batch the scheduler says which queries are executed next, and with whom. An execution answers the
+newest boundary of each of its queries. It goes on until nothing is due or the time that the input leaves is
+used up; the others wait, so that their periods become longer. Nothing is dropped: who waits is late, and who
+is latest comes first.
+
+Queries that read one synopsis with one window are one task in any case: their answers come from the same
+totals.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from sash.plan.panes import last_boundary
+from sash.plan.periodic import PeriodicPlan, PeriodicQuery
+from sash.plan.refresh import refresh_of
+from sash.runtime.groups import QueryGroup
+from sash.runtime.report import Refreshed
+from sash.scheduling import DEFAULT, Execution, Policy, Scheduler, Semantics, Standing, standings_of
+from sash.sharing.of_plan import sharing_of
+from sash.synopses.refresh import Refresher
+
+Saved = Mapping[str, list[int]]
+"""How the tasks of queries fared, by query."""
+
+
+@dataclass(slots=True)
+class Task:
+    """Refreshers of one synopsis and window; several if queries have come since the last execution."""
+
+    group: QueryGroup
+    refreshers: list[Refresher]
+
+    def answer(self, boundary: int, through: int) -> Iterator[tuple[str, pa.Table]]:
+        first = self.group.first
+        if first is None or boundary < first:
+            return
+        for refresher in self.refreshers:
+            is_new = refresher.last is None or refresher.last < boundary
+            if is_new and refresher.has_answered_at(boundary) and not refresher.is_idle:
+                self.group.synopsis.move_to(boundary)
+                refresher.step(boundary, through)
+                yield from refresher.flush().items()
+
+
+class Refreshing:
+    """`is_elastic`: so are queries that do not say. `clock` measures what answers take, in seconds."""
+
+    def __init__(
+        self,
+        policy: Policy = DEFAULT,
+        *,
+        is_elastic: bool = False,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._is_elastic = is_elastic
+        self._clock = clock
+        self._scheduler = Scheduler(policy, Semantics.BOUNDARIES)
+        self._standings: dict[str, Standing] = {}
+        self._put: set[str] = set()
+        self._tasks: dict[str, Task] = {}
+        self._task_of: dict[str, str] = {}
+        self.decisions = 0
+        self.deciding = 0.0
+
+    def is_elastic(self, query: PeriodicQuery) -> bool:
+        chosen = refresh_of(query.definition).is_elastic
+        return self._is_elastic if chosen is None else chosen
+
+    def change(self, groups: Iterable[QueryGroup], plan: PeriodicPlan) -> None:
+        """Go on with the refreshers of these groups, which read what the plan says."""
+        self._tasks = _tasks(groups)
+        self._task_of = {
+            query.name: name
+            for name, task in self._tasks.items()
+            for refresher in task.refreshers
+            for query in refresher.queries
+        }
+        for name in self._put - self._tasks.keys():
+            self._scheduler.drop(name)
+            self._put.remove(name)
+        self._standings = dict(self._stand(plan)) if self._tasks else {}
+        self._scheduler.regroup(self._standings[name] for name in self._put)
+
+    def _stand(self, plan: PeriodicPlan) -> Iterator[tuple[str, Standing]]:
+        definitions = {query.name: query.definition for query in plan.queries}
+        members: dict[str, list[str]] = {}
+        for query, name in self._task_of.items():
+            members.setdefault(name, []).append(query)
+        found = {standing.name: standing for standing in standings_of(sharing_of(plan))}
+        for name, queries in members.items():
+            priority = max(refresh_of(definitions[query]).priority for query in queries)
+            standing = found[queries[0]]
+            work = replace(standing.work, post=standing.work.post + len(queries))
+            yield name, replace(standing, name=name, priority=priority, work=work)
+
+    def _begin(self, before: int | None) -> None:
+        """Take up tasks whose streams have begun; `before` is how far answers had come."""
+        firsts = {
+            name: first
+            for name, task in self._tasks.items()
+            if name not in self._put and (first := task.group.first) is not None
+        }
+        if not firsts:
+            return
+        if before is None:
+            before = min(firsts.values()) - 1
+        self._scheduler.updated(max(before, self._scheduler.now))
+        for name in firsts:
+            self._scheduler.put(self._standings[name])
+            self._put.add(name)
+
+    def answer(
+        self, through: int, before: int | None, seconds: float | None
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """The answers that are due and that there is time for (None: all). Synopses are sealed `through`."""
+        if not self._tasks:
+            return
+        self._begin(before)
+        self._scheduler.updated(through)
+        begun = self._clock()
+        while (execution := self._decide()) is not None:
+            for name, boundary in zip(execution.queries, execution.boundaries.tolist(), strict=True):
+                yield from self._tasks[name].answer(boundary, through)
+            if seconds is not None and self._clock() - begun >= seconds:
+                return
+
+    def _decide(self) -> Execution | None:
+        begun = self._clock()
+        execution = self._scheduler.next()
+        self.deciding += self._clock() - begun
+        self.decisions += 1
+        return execution
+
+    # ------------------------------------------------------------------ stops and starts
+
+    def snapshot(self) -> dict[str, list[int]]:
+        rows = self._scheduler.snapshot()
+        return {query: rows[name] for query, name in self._task_of.items() if name in rows}
+
+    def resume(self, saved: Saved, through: int) -> None:
+        """Go on from a snapshot."""
+        self._begin(through)
+        rows = {name: saved[query] for query, name in self._task_of.items() if query in saved}
+        self._scheduler.restore(rows, through)
+
+    def reported(self) -> dict[str, Refreshed]:
+        """How each query that is refreshed so fares."""
+        reports = {name: self._scheduler.report(name) for name in self._put}
+        return {
+            query: Refreshed(
+                report.due - report.period if report.executions else None,
+                report.period / 1e6,
+                None if report.granted is None else report.granted / 1e6,
+                report.lateness / 1e6,
+                report.worst_lateness / 1e6,
+                report.skipped,
+            )
+            for query, name in self._task_of.items()
+            if (report := reports.get(name)) is not None
+        }
+
+
+def answered_through(query: str, saved: Saved, slide: int, through: int) -> int | None:
+    """The last boundary that a query has answered in a run that has come `through`; None: no boundary."""
+    row = saved.get(query)
+    if row is None:
+        return last_boundary(through, slide)
+    return Scheduler.last_of(row)
+
+
+def _tasks(groups: Iterable[QueryGroup]) -> dict[str, Task]:
+    tasks: dict[str, Task] = {}
+    for group in groups:
+        for refresher in group.refreshers:
+            if refresher.is_elastic:
+                window = refresher.window
+                name = f"{group.spec.name} {window.range}/{window.slide}"
+                tasks.setdefault(name, Task(group, [])).refreshers.append(refresher)
+    return tasks

@@ -1,0 +1,27 @@
+"""Relations that are read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from sash.operators.delta import Delta
+from sash.plan.run_plan import RunPlan, feed_of
+from sash.runtime.continuous import relation_delta
+from sash.runtime.sources import read_whole
+
+Given = Mapping[str, Sequence[pa.Array]]
+"""The columns of relations that somebody has read already, by name."""
+
+
+def read_relations(plan: RunPlan, base_dir: Path, given: Given) -> dict[str, Delta]:
+    """The rows of the relations of a plan that do not change."""
+    return {
+        relation.name: relation_delta(
+            given[relation.name] if relation.name in given else read_whole(feed_of(relation), base_dir)
+        )
+        for relation in plan.relations
+        if relation.is_static
+    }

@@ -1,0 +1,176 @@
+"""States of groups at boundaries: what a flush compares, as columns; aggregates on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sash.lang.bound import AggregateCall, BoundSelect
+from sash.operators.evaluate import evaluate_mask
+from sash.state import kernels
+from sash.state.groups import plain
+from sash.state.keytable import distinct
+from sash.synopses.combined import Synopsis
+from sash.synopses.finalize import Values, finalize
+from sash.synopses.thresholds import Column
+from sash.synopses.value_states import ValueStates
+
+Int64Array = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+# Slots are sorted if groups are so many times as many, else marked among all groups.
+_SPARSE = 16
+
+
+class Stack:
+    """Totals of the groups that a boundary concerns, boundary after boundary."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.instants: list[Int64Array] = []
+        self.slots: list[Int64Array] = []
+        self.ints: list[Int64Array] = []
+        self.floats: list[npt.NDArray[np.float64]] = []
+
+    def push(
+        self, boundary: int, slots: Int64Array, ints: Int64Array, floats: npt.NDArray[np.float64]
+    ) -> None:
+        if len(slots):
+            self.rows += len(slots)
+            self.instants.append(np.full(len(slots), boundary))
+            self.slots.append(slots)
+            self.ints.append(ints)
+            self.floats.append(floats)
+
+
+class Compared(NamedTuple):
+    """A column of HAVING: values as integers, where they count, and the rows that do in order of value."""
+
+    ordinals: Int64Array
+    counts: BoolArray
+    order: Int64Array
+    ascending: Int64Array
+
+
+class States:
+    """A stack as columns, preceded by the states that its groups had before; aggregates on demand."""
+
+    def __init__(
+        self,
+        synopsis: Synopsis,
+        stack: Stack,
+        calls: ValueStates,
+        before: tuple[Int64Array, npt.NDArray[np.float64]] | None,
+        is_global: bool,
+        has_answered: bool = False,
+    ) -> None:
+        self._synopsis = synopsis
+        self._calls = calls
+        self._is_global = is_global
+        slots = np.concatenate(stack.slots)
+        self._groups, numbers = _numbered(slots, synopsis.groups.size)
+        carried = np.zeros(0, dtype=np.int64)
+        if before is not None:
+            if is_global:
+                carried = np.zeros(int(has_answered), dtype=np.int64)
+            else:
+                carried = np.flatnonzero(before[0][self._groups, 0] > 0)
+            from_before = self._groups[carried]
+            self.ints = np.concatenate([before[0][from_before], *stack.ints])
+            self.floats = np.concatenate([before[1][from_before], *stack.floats])
+        else:
+            self.ints, self.floats = np.concatenate(stack.ints), np.concatenate(stack.floats)
+        self.carried = len(carried)
+        self.slots = np.concatenate([self._groups[carried], slots])
+        self.instants = np.concatenate([np.zeros(len(carried), dtype=np.int64), *stack.instants])
+        self.previous = np.empty(len(self.slots), dtype=np.int64)
+        self._latest = np.full(len(self._groups), -1, dtype=np.int64)
+        kernels.link_states(np.concatenate([carried, numbers]), self._latest, self.previous)
+        self._values: dict[AggregateCall, Values] = {}
+        self._compared: dict[Column, Compared] = {}
+
+    @cached_property
+    def following(self) -> Int64Array:
+        """For each row the next one of the same group, −1 if there is none."""
+        following = np.full(len(self.slots), -1, dtype=np.int64)
+        rows = np.flatnonzero(self.previous >= 0)
+        following[self.previous[rows]] = rows
+        return following
+
+    def compared(self, column: Column) -> Compared:
+        """A column of HAVING, sorted once for all thresholds."""
+        if column not in self._compared:
+            values = self.values(column.call)
+            ordinals = column.ordinals(values)
+            # A row that is not there has the number −1 and reads what is at the end.
+            counts = np.append(self._exist() & values.valid, False)
+            order = np.flatnonzero(counts)
+            order = order[np.argsort(ordinals[order], kind="stable")]
+            self._compared[column] = Compared(np.append(ordinals, 0), counts, order, ordinals[order])
+        return self._compared[column]
+
+    def remember(self, before: tuple[Int64Array, npt.NDArray[np.float64]]) -> Int64Array:
+        """Store the last state of each group in `before`; gives which groups those are."""
+        slots, rows = self._groups, self._latest
+        before[0][slots], before[1][slots] = self.ints[rows], self.floats[rows]
+        return slots
+
+    def values(self, call: AggregateCall) -> Values:
+        if call not in self._values:
+            self._values[call] = (
+                self._calls.values(call, self.ints)
+                if call in self._calls
+                else finalize(call, self._synopsis.layout, self.ints, self.floats, self._synopsis.words)
+            )
+        return self._values[call]
+
+    def _exist(self) -> BoolArray:
+        if self._is_global:
+            return np.ones(len(self.slots), dtype=np.bool_)
+        return np.asarray(self.ints[:, 0] > 0)
+
+    def present(self, select: BoundSelect) -> BoolArray:
+        """Which states are in the answer: the group exists and passes HAVING."""
+        present = self._exist()
+        if select.having is not None:
+            rows = None if present.all() else np.flatnonzero(present)
+            table = self.table(select, rows, [select.having.inputs])
+            passed = np.asarray(plain(evaluate_mask(table, select.having)))
+            if rows is None:
+                return passed
+            present[rows] = passed
+        return present
+
+    def table(
+        self, select: BoundSelect, rows: Int64Array | None, inputs: Sequence[Sequence[str]]
+    ) -> pa.Table:
+        """The columns k0, … and a0, … that are named in `inputs`, for the given rows (None: for all)."""
+        names = {name for group in inputs for name in group}
+        columns: dict[str, pa.Array] = {}
+        if any(f"k{i}" in names for i in range(len(select.keys))):
+            slots = self.slots if rows is None else self.slots[rows]
+            keys = self._synopsis.groups.keys_of(slots)
+            columns.update({f"k{i}": key for i, key in enumerate(keys) if f"k{i}" in names})
+        for i, call in enumerate(select.aggregates):
+            if f"a{i}" in names:
+                values = self.values(call)
+                columns[f"a{i}"] = values.array if rows is None else values.take(rows)
+        if not columns:
+            # A constant expression still has one value a row.
+            columns["row"] = pa.nulls(len(self.slots) if rows is None else len(rows), pa.int8())
+        return pa.table(columns)
+
+
+def _numbered(slots: Int64Array, groups: int) -> tuple[Int64Array, Int64Array]:
+    """The different slots, ascending, and of each the number that it has among them."""
+    if _SPARSE * len(slots) < groups:
+        found = distinct(slots)
+        return found, np.searchsorted(found, slots)
+    marks = np.zeros(groups, dtype=np.bool_)
+    marks[slots] = True
+    return np.flatnonzero(marks), (np.cumsum(marks) - 1)[slots]

@@ -1,0 +1,202 @@
+"""Queries that are put together from the synopses of others answer as if each ran alone.
+
+Queries with overlapping conditions come and go at random; runs are stopped and go on.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sash.lang import Program, bind_program
+from sash.runtime.desk import Desk, Served
+from sash.runtime.engine import Engine
+from sash.runtime.run import run_program
+from sash.testing.runs import StopAfter
+
+STREAM = (
+    "CREATE STREAM s (t BIGINT, g BIGINT, k STRING, n BIGINT, x DOUBLE) "
+    "TIMESTAMP BY t FROM 'csv:s.csv' WITH (unit = 'us');\n"
+)
+CONDITIONS = (
+    ("k = 'a'", "k = 'b'", "k = 'a' OR k = 'b'", "k IN ('b', 'c')", "k IN ('a', 'b', 'c')", "k = 'c'"),
+    ("n < 3", "n < 1", "n BETWEEN 1 AND 2", "n <= 2", "NOT (n < 3)", "n IS NOT NULL"),
+    ("", "k = 'a'", "k <> 'a' OR k IS NULL", "k = 'a' AND n < 3", "k <> 'a'", "k IS NULL"),
+)
+"""Families of conditions, in which each of the first three follows from the other two."""
+AGGREGATES = ("COUNT(*)", "COUNT(n)", "SUM(n)", "AVG(n)", "SUM(x)", "MIN(n)", "MAX(x)")
+WINDOWS = (((4, 2), (6, 2), (12, 4)), ((6, 3), (9, 3)), ((5, 2), (4, 2), (9, 4)))
+Contents = dict[int, Counter[str]]
+
+
+@dataclass(frozen=True)
+class Query:
+    """It is there from the batch `begin` on, and until before the batch `end`, if there is one."""
+
+    name: str
+    select: str
+    slide: int
+    begin: int
+    end: int | None
+
+    @property
+    def text(self) -> str:
+        return f"CREATE QUERY {self.name} INTO 'jsonl:{self.name}.jsonl' AS {self.select};\n"
+
+
+@dataclass
+class Life:
+    since: int | None
+    until: int | None = None
+    is_whole: bool = False
+
+
+@dataclass(eq=False)
+class Schedule(Desk):
+    queries: tuple[Query, ...]
+    lives: dict[str, Life] = field(default_factory=dict)
+    at: int = 0
+    covered: int = 0
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def program(self, batch: int) -> Program:
+        there = (q.text for q in self.queries if q.begin <= batch and (q.end is None or batch < q.end))
+        return bind_program(
+            STREAM + "CREATE QUERY always INTO 'noop:' AS SELECT * FROM s [NOW];\n" + "".join(there)
+        )
+
+    def serve(self, run: Served) -> None:
+        assert isinstance(run, Engine)
+        batch = run.taken + 1
+        if self.program(batch) != self.program(self.at):
+            run.change(self.program(batch))
+        self.at = batch
+        run.settle()
+        specs = {spec.name: spec for part in run.plane.parts.values() for spec in part.origin.synopses}
+        there = set()
+        for part in run.plane.parts.values():
+            own = {spec.name for spec in part.origin.synopses}
+            for query in part.plan.queries:
+                there.add(query.name)
+                if query.name not in self.lives:
+                    bases = specs[query.synopsis].bases
+                    # Whoever is put together from what was there has whole windows, as has who came first.
+                    is_cover = len(bases) > 1
+                    self.covered += is_cover
+                    is_whole = run.taken < 0 or (is_cover and not own >= set(bases))
+                    self.lives[query.name] = Life(part.since, is_whole=is_whole)
+        for name, life in self.lives.items():
+            if name not in there and life.until is None:
+                life.until = run.through
+
+
+def contents(path: Path, is_log: bool) -> Contents:
+    """What a query holds after each instant at which it said something."""
+    bag: Counter[str] = Counter()
+    held: Contents = {}
+    for line in path.read_text().splitlines():
+        row = json.loads(line)
+        at, op = row.pop("ts"), row.pop("op", "+")
+        if not is_log and at not in held:
+            bag = Counter()
+        bag[json.dumps(row)] += 1 if op == "+" else -1
+        assert min(bag.values()) >= 0
+        held[at] = +bag
+    return held
+
+
+def at(held: Contents, instant: int) -> Counter[str]:
+    return held.get(max((known for known in held if known <= instant), default=-1), Counter())
+
+
+def workload(rng: random.Random) -> tuple[Query, ...]:
+    queries = []
+    keys, aggregates = rng.choice(("", "g")), rng.sample(AGGREGATES, 2)
+    conditions, windows = rng.choice(CONDITIONS), rng.choice(WINDOWS)
+    for number in range(rng.randint(4, 10)):
+        is_early = number < 2
+        chosen = aggregates if is_early else rng.sample(aggregates, rng.randint(1, 2))
+        shown = ", ".join(f"{a} AS c{i}" for i, a in enumerate(chosen))
+        where = conditions[number] if number < 3 else rng.choice(conditions)
+        range_, slide = windows[0] if number < 3 else rng.choice(windows)
+        select = (
+            f"SELECT {keys + ', ' if keys else ''}{shown} FROM s [RANGE {range_} US SLIDE {slide} US]"
+            + (f" WHERE {where}" if where else "")
+            + (" GROUP BY g" if keys else "")
+        )
+        if rng.random() < 0.2:
+            select = f"Rstream({select})"
+        begin = 0 if is_early or rng.random() < 0.5 else rng.randint(1, 5)
+        end = None if rng.random() < 0.6 else rng.randint(begin + 1, begin + 6) + 2 * is_early
+        queries.append(Query(f"q{number}", select, slide, begin, end))
+    return tuple(queries)
+
+
+def rows(rng: random.Random) -> str:
+    lines, time = ["t,g,k,n,x"], 0
+    for _ in range(rng.randint(10, 40)):
+        time += rng.choice((0, 0, 1, 1, 2, 15 if rng.random() < 0.1 else 1))
+        k, n = rng.choice(("a", "b", "c", "d", "")), rng.choice(("", *range(6)))
+        lines.append(f"{time},{rng.choice(('', 1, 2, 3))},{k},{n},{rng.choice(('', 0.5, 1.25, -2.0))}")
+    return "\n".join(lines) + "\n"
+
+
+def covered_and_right(seed: int, directory: Path) -> int:
+    """Run a workload, compare whole windows with those of queries that run alone; how many were covered."""
+    rng = random.Random(seed)
+    directory.mkdir()
+    (directory / "s.csv").write_text(rows(rng))
+    schedule = Schedule(workload(rng))
+    batch_rows = rng.randint(2, 9)
+    for stop in (*(rng.randint(1, 4) for _ in range(rng.randint(0, 3))), None):
+        monitor = StopAfter(stop)
+        summary = run_program(
+            schedule.program(schedule.at),
+            base_dir=directory,
+            runtime="inline",
+            checkpoint=directory / "state",
+            batch_rows=batch_rows,
+            monitor=monitor,
+            stop=monitor.stop,
+            desk=schedule,
+        )
+        if not summary.interrupted:
+            break
+        schedule.at = summary.batches
+    assert summary.clock is not None
+    alone = [q for q in schedule.queries if q.name in schedule.lives and schedule.lives[q.name].is_whole]
+    # Each has a stream of its own, so they share nothing.
+    texts = [
+        STREAM.replace(" s (", f" s{i} (")
+        + query.text.replace("jsonl:", "jsonl:alone-").replace("FROM s ", f"FROM s{i} ")
+        for i, query in enumerate(alone)
+    ]
+    if alone:
+        run_program(bind_program("".join(texts)), base_dir=directory, runtime="inline")
+    for query in alone:
+        life, is_log = schedule.lives[query.name], not query.select.startswith("Rstream")
+        given = contents(directory / f"{query.name}.jsonl", is_log)
+        right = contents(directory / f"alone-{query.name}.jsonl", is_log)
+        since = -1 if life.since is None else life.since
+        until = summary.clock if life.until is None else life.until
+        boundaries = range(-(-(since + 1) // query.slide) * query.slide, until + 1, query.slide)
+        for boundary in boundaries:
+            if is_log:
+                assert at(given, boundary) == at(right, boundary), (seed, query, boundary)
+            else:
+                assert given.get(boundary) == right.get(boundary), (seed, query, boundary)
+    return schedule.covered
+
+
+@settings(max_examples=12)
+@given(st.integers(0, 2**32))
+def test_shared_execution_answers_as_separate_execution(tmp_path_factory, seed):
+    covered_and_right(seed, tmp_path_factory.mktemp("run") / "shared")

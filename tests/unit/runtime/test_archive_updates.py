@@ -1,0 +1,255 @@
+"""Updates of archives in the background, results of windows of rows, and AUTO that is asked often."""
+
+from __future__ import annotations
+
+import random
+import threading
+from pathlib import Path
+
+import pytest
+from tests.unit.archive.crash_kit import Countdown
+from tests.unit.runtime.archiving_kit import BODIES, JOIN, STRICT, check, folder, run, text_of
+from tests.unit.runtime.metrics.metrics_kit import parse, value
+
+from sash.archive import ArchiveWriter, asked, open_snapshot
+from sash.errors import ArchiveError
+from sash.plan.lifetimes import Counted
+from sash.runtime import engine
+from sash.runtime.archive_sink import ArchiveSink
+from sash.runtime.checkpoint import Checkpoint
+from sash.runtime.clock import StreamState
+from sash.runtime.expected_lives import ExpectedLives
+from sash.runtime.metrics import PrometheusMetrics
+from sash.runtime.promises import PROMISED, Promises
+from sash.runtime.report import StreamCounts
+
+__all__ = ["folder"]
+END = 119 // 7 * 7_000_000
+
+
+@pytest.fixture
+def in_background(monkeypatch):
+    """Archives are updated while batches go on, as on Spark."""
+    monkeypatch.setattr(engine, "ArchiveSink", Background)
+
+
+class Background(ArchiveSink):
+    def __init__(self, *args, in_background):
+        super().__init__(*args, in_background=not in_background)
+
+
+def promised(folder):
+    directory = folder / "archives" / "kept" / PROMISED
+    return sorted(int(path.name) for path in directory.iterdir()) if directory.exists() else []
+
+
+def held(folder):
+    with open_snapshot(folder / "archives" / "kept") as snapshot:
+        return snapshot.manifest
+
+
+@pytest.mark.usefixtures("in_background")
+@pytest.mark.parametrize("body", BODIES)
+def test_an_archive_in_the_background_holds_the_result_at_its_instant(folder, body):
+    run(folder, text_of(BODIES[body]), batches=3)
+    watch, _ = run(folder, text_of(BODIES[body]), batch_rows=25)
+    assert watch.instants[-1] == END
+    assert promised(folder) == []
+    assert watch.reports[-1].archives
+
+
+@pytest.mark.usefixtures("in_background")
+def test_batches_are_committed_while_an_update_goes_on(folder, monkeypatch):
+    go_on = threading.Event()
+    update = ArchiveWriter.update
+
+    def slow(self, *args):
+        assert go_on.wait(60)
+        return update(self, *args)
+
+    class Seen(Checkpoint):
+        def commit(self, manifest):
+            super().commit(manifest)
+            through = manifest.sinks["kept"]["through"]
+            seen.append((through, held(folder).through, promised(folder)))
+            if len(seen) > 2:
+                go_on.set()
+
+    seen: list[tuple[int | None, int | None, list[int]]] = []
+    monkeypatch.setattr(ArchiveWriter, "update", slow)
+    monkeypatch.setattr(engine, "Checkpoint", Seen)
+    watch, _ = run(folder, text_of(JOIN), batch_rows=10)
+    assert any(promise not in (None, there) and promise in files for promise, there, files in seen)
+    assert watch.instants[-1] == END
+
+
+@pytest.mark.usefixtures("in_background")
+@pytest.mark.parametrize("body", ["join", "strict", "latest"])
+def test_what_was_promised_is_done_by_the_next_run(folder, monkeypatch, body):
+    """Updates are cut off after their promise, again and again."""
+    text = text_of(BODIES[body])
+    for _ in range(3):
+        with monkeypatch.context() as patched:
+            patched.setattr(ArchiveWriter, "commit", cut_off)
+            with pytest.raises(RuntimeError, match="cut off"):
+                run(folder, text, batch_rows=13)
+        assert promised(folder)
+    watch, _ = run(folder, text, batch_rows=13)
+    assert watch.instants[-1] == END
+    assert promised(folder) == []
+
+
+def cut_off(*_):
+    raise RuntimeError("cut off")
+
+
+class Killed(BaseException):
+    """Not an error that anybody handles."""
+
+
+def kill():
+    raise Killed
+
+
+@pytest.mark.usefixtures("in_background")
+def test_a_run_that_is_cut_off_at_random_operations_on_files_goes_on(folder, monkeypatch):
+    """In whatever thread, of the archive, its promises, the checkpoint or the log."""
+    rng = random.Random(7)
+    cut = 0
+    for _ in range(12):
+        with monkeypatch.context() as patched:
+            Countdown(rng.randrange(20, 200), kill).install(patched.setattr)
+            try:
+                run(folder, text_of(STRICT), batch_rows=25)
+                break
+            except Killed:
+                cut += 1
+    assert cut > 3
+    run(folder, text_of(STRICT), batch_rows=25)
+    assert check(folder) == END
+    assert promised(folder) == []
+
+
+@pytest.mark.usefixtures("in_background")
+def test_a_promise_that_is_gone_is_found_out(folder, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(ArchiveWriter, "commit", cut_off)
+        with pytest.raises(RuntimeError, match="cut off"):
+            run(folder, text_of(JOIN), batch_rows=13)
+    Promises(folder / "archives" / "kept").forget()
+    with pytest.raises(ArchiveError) as refused:
+        run(folder, text_of(JOIN), batch_rows=13)
+    assert refused.value.id == "archive-behind"
+
+
+# --------------------------------------------------------------------------------- windows of rows
+
+
+def arrived(rows, seconds):
+    return {"a": StreamState(seconds * 1_000_000, 0, False, StreamCounts(rows))}
+
+
+def test_lives_follow_the_rate_of_arrivals():
+    """7 rows at a row a second live 7 s; when rows come twice as fast, the guess comes nearer to 3.5 s."""
+    lives = ExpectedLives([Counted("a", 7)], 1)
+    guesses = [(lives.longest, lives.usual)]
+    lives.observe(arrived(10, 10))
+    guesses.append((lives.longest, lives.usual))
+    assert guesses == [(None, None), (7_000_000, 7_000_000)]
+    lives.observe(arrived(30, 20))
+    assert lives.longest == round(7 / 1.5 * 1_000_000)
+    lives.observe(arrived(30, 20))
+    assert lives.longest == round(7 / 1.5 * 1_000_000)
+    joined = ExpectedLives([Counted("a", 8), Counted("a", 4)], 2)
+    joined.observe(arrived(10, 10))
+    assert (joined.longest, joined.usual) == (4_000_000, 2_000_000)
+
+
+def test_results_of_a_window_of_rows_are_laid_out_by_the_rate(folder):
+    """A row a second: [ROWS 15] lives 15 s, not 16 updates of 5 s, and is found where the guess says."""
+    body = "SELECT k, v FROM a [ROWS 15]"
+    watch, _ = run(folder, text_of(body, "AUTO", every="5 SEC"), batch_rows=5, checkpoint=False)
+    manifest = held(folder)
+    assert manifest.entry.technique == "countnorebuild"
+    assert manifest.entry.span is not None
+    assert 20_000_000 <= manifest.entry.span <= 40_000_000
+    updates = [report.archives["kept"] for report in watch.reports if report.archives]
+    assert all(update.unmatched == 0 for update in updates)
+    # What leaves lies in the sub-indices that the update touches anyway.
+    assert any(update.sought for update in updates)
+    assert all(update.sought <= update.scheduled < update.sub_indices for update in updates[1:-1])
+
+
+# ------------------------------------------------------------------------------------------- AUTO
+
+
+class Asking:
+    """Asks the archive so many questions after every batch."""
+
+    def __init__(self, folder, questions):
+        self._archive = folder / "archives" / "kept"
+        self._questions = questions
+        self.techniques: list[str] = []
+
+    def __call__(self):
+        for _ in range(self._questions):
+            with open_snapshot(self._archive) as snapshot:
+                snapshot.probe(1)
+        with open_snapshot(self._archive) as snapshot:
+            self.techniques.append(snapshot.describe().techniques[-1])
+
+
+def test_auto_goes_over_to_rebuild_when_it_is_asked_often_and_back(folder, monkeypatch):
+    text = text_of(JOIN, "AUTO", every="2 SEC")
+    asking = Asking(folder, 40)
+    commit = ArchiveSink.commit
+
+    def asked(self):
+        committed = commit(self)
+        if self.report is not None:
+            asking()
+        return committed
+
+    monkeypatch.setattr(ArchiveSink, "commit", asked)
+    run(folder, text, batch_rows=11, batches=8)
+    assert asking.techniques[0] == "norebuild 4x4"
+    assert asking.techniques[-1] == "rebuild 2x2"
+    assert held(folder).pace > 16
+    asking._questions = 0
+    watch, _ = run(folder, text, batch_rows=11)
+    assert asking.techniques[-1] == "norebuild 4x4"
+    assert [report.archives["kept"].asked for report in watch.reports if report.archives][-1] == 1
+
+
+def test_questions_are_counted_by_the_archive_itself(tmp_path: Path):
+    (tmp_path / asked.ASKED).write_bytes(b".." * (1 << 20))
+    assert asked.questions(tmp_path, 100) == ((2 << 20) - 100, 0)
+    asked.note_question(tmp_path)
+    assert asked.questions(tmp_path, 0) == (1, 1)
+    assert asked.questions(tmp_path / "elsewhere", 3) == (0, 0)
+    asked.note_question(tmp_path / "elsewhere")
+
+
+# ---------------------------------------------------------------------------------------- metrics
+
+
+def test_metrics_tell_what_updates_open_read_and_write(folder, tmp_path):
+    page = tmp_path / "sash.prom"
+    watch, _ = run(folder, text_of(JOIN, "REBUILD 2x2", every="5 SEC"), batch_rows=10, checkpoint=False)
+    metrics = PrometheusMetrics(pytest.fail, page)
+    for report in watch.reports:
+        metrics.batch(report)
+    found = parse(page.read_text())
+    updates = [report.archives["kept"] for report in watch.reports if report.archives]
+    for name, counted in (
+        ("sub_indices_scheduled_total", "scheduled"),
+        ("segments_opened_total", "opened"),
+        ("bytes_written_total", "bytes_written"),
+        ("questions_total", "asked"),
+    ):
+        total = sum(getattr(update, counted) for update in updates)
+        assert value(found, f"sash_archive_{name}", archive="kept") == total > 0
+    for name in ("version", "rows", "bytes", "sub_indices"):
+        assert value(found, f"sash_archive_{name}", archive="kept") == getattr(updates[-1], name) > 0
+    # Where one interval has passed, G + E - 1 of the sub-indices are touched.
+    assert min(update.scheduled for update in updates) == 3
