@@ -49,7 +49,7 @@ def test_statements_accumulate_and_give_what_the_last_of_them_gives(tmp_path):
         assert session.sql("CREATE QUERY a INTO 'jsonl:a.jsonl' AS " + SUMS) is None
         assert session.sql("SHOW QUERIES; SHOW STREAMS").to_pylist() == [{"name": "s", "source": "csv:s.csv"}]
         (shown,) = session.sql("SHOW QUERIES;").to_pylist()
-        assert (shown["name"], shown["sink"], shown["synopses"]) == ("a", "jsonl:a.jsonl", "s0")
+        assert (shown["name"], shown["sink"], shown["rule"]) == ("a", "jsonl:a.jsonl", "own")
         assert session.sql("SELECT MAX(v) AS v FROM s -- the end\n").to_pylist() == [{"v": 30}]
         assert session.sql("EXPLAIN a").startswith("a\n")
         assert session.sql("") is None
