@@ -15,6 +15,11 @@ CREATE QUERY sources INTO 'jsonl:{out}/sources.jsonl' AS
 CREATE QUERY whole INTO 'jsonl:{out}/whole.jsonl' AS
   Rstream(SELECT FREQUENT(src, 2) AS f, QUANTILE(src, 0.9) AS q, APPROX_COUNT_DISTINCT(length) AS a
   FROM packets [RANGE 20 SEC SLIDE 5 SEC] WHERE length > 2);
+CREATE QUERY newest INTO 'jsonl:{out}/newest.jsonl' AS
+  SELECT FREQUENT(src, 2) AS f, FREQUENT(length, 3) AS l FROM packets [ROWS 60 SLIDE 20];
+CREATE QUERY lately INTO 'jsonl:{out}/lately.jsonl' AS
+  SELECT src, FREQUENT(length, 2) AS f FROM packets [RANGE 20 SEC] GROUP BY src;
+CREATE INDEX by_src ON packets (src) USING AUTO;
 CREATE STREAM many (t BIGINT, id BIGINT) TIMESTAMP BY t FROM 'csv:many*.csv';
 CREATE QUERY nearly INTO 'jsonl:{out}/nearly.jsonl' AS
   SELECT APPROX_COUNT_DISTINCT(id) AS a, APPROX_QUANTILE(id, 0.3) AS q, APPROX_TOP(id, 2) AS t
@@ -35,7 +40,8 @@ def test_spark_answers_from_values_as_one_process_does(tmp_path: Path) -> None:
         (tmp_path / runtime).mkdir()
         options = {"checkpoint": tmp_path / f"state-{runtime}", "batch_rows": 2500}
         run(tmp_path, PROGRAM.format(out=runtime), runtime, **options)
-    for name, least in (("sources.jsonl", 15), ("whole.jsonl", 15), ("nearly.jsonl", 5)):
+    names = {"sources": 15, "whole": 15, "nearly": 5, "newest": 15, "lately": 15}
+    for name, least in ((f"{name}.jsonl", least) for name, least in names.items()):
         answers = tuples(tmp_path / "inline" / name)
         assert len(answers) > least
         assert tuples(tmp_path / "spark" / name) == answers

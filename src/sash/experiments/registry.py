@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sash.errors import UnknownName, UserError
 from sash.experiments import (
+    approximate_aggregates,
     archive_counts,
     archive_grid,
     archive_parallel,
@@ -98,6 +99,7 @@ _EXPERIMENTS = tuple(
         index_queries,
         ring_maintenance,
         frequent_items,
+        approximate_aggregates,
     )
 ) + tuple(
     Experiment(module.NAME, module.TITLE, module.measure, module.draw, tuple(module.SCALES))

@@ -25,6 +25,7 @@ from sash.lang import algebra
 from sash.lang.algebra import Equality, Field, Node, OutputKind, WindowKind, WindowSpec
 from sash.lang.types import Type
 from sash.lang.values import Named, Scalar
+from sash.operators.aggregates.frequent_lists import SUB_WINDOWS, Cut
 from sash.operators.announce import Announcer
 from sash.operators.answers import ChangeLog, Limited, Lives, Once, Restored, Sequenced, Snapshots
 from sash.operators.anti_join import AntiJoin
@@ -446,6 +447,7 @@ class _Builder:
             logical.fields,
             arrow_types(explicit.fields),
             fifo=_comes_in_order(logical.input, edge),
+            cut=_sub_windows(logical.input, level.unit),
         )
         return self._explicit(grouping, by_columns(range(len(logical.keys)), explicit.fields), explicit)
 
@@ -625,6 +627,23 @@ def _comes_in_order(node: Node, edge: Edge) -> bool:
     """Whether rows come, and then leave, in one order: a union gives them side by side."""
     has_union = any(isinstance(below, algebra.Union) for below in _until_windows(node))
     return edge.is_ordered and edge.is_foreseen and not edge.is_negative and not has_union
+
+
+def _sub_windows(node: Node, unit: int) -> Cut | None:
+    """Where sub-windows end, if rows leave in the order in which they came: those of a window of a stream."""
+    while isinstance(node, algebra.Select | algebra.Project):
+        node = node.input
+    if not isinstance(node, algebra.Window) or not is_scan(node.input) or leaf_of(node.input).has_lifetime:
+        return None
+    spec = node.spec
+    match spec.kind:
+        case WindowKind.ROWS if spec.rows is not None and not spec.partition:
+            return Cut() if spec.slide is not None else Cut(rows=max(1, spec.rows // SUB_WINDOWS))
+        case WindowKind.RANGE if spec.range is not None and spec.slide is None:
+            return Cut(step=max(unit, spec.range // SUB_WINDOWS))
+        case WindowKind.RANGE if spec.range is not None and spec.slide is not None:
+            return Cut() if (spec.range - spec.offset) % spec.slide == 0 else None
+    return None
 
 
 def _algorithms(node: Exec) -> tuple[JoinAlgorithm, ...]:

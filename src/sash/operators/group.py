@@ -22,6 +22,7 @@ from sash.lang.algebra import Field
 from sash.lang.values import AggregateCall
 from sash.operators.aggregates.calls import Calls
 from sash.operators.aggregates.events import Schedule, Touches, own
+from sash.operators.aggregates.frequent_lists import Cut
 from sash.operators.delta import ALWAYS, NEVER, Bools, Delta, Ints, Signs, empty_delta, one_array
 from sash.operators.operator import Moment, Operator, State, arrow_types
 from sash.state.fingerprints import fingerprint
@@ -32,7 +33,8 @@ from sash.state.rowstore import RowStore
 class Grouping(Operator):
     """Columns of the input: the keys, then arguments; `arguments[i]` is where call i finds its own.
 
-    `fifo` promises that the rows of a group leave in the order in which they came.
+    `fifo` promises that the rows of a group leave in the order in which they came, and none is taken back;
+    `cut` says where the sub-windows of FREQUENT end.
     """
 
     def __init__(
@@ -44,10 +46,11 @@ class Grouping(Operator):
         input_types: Sequence[pa.DataType],
         *,
         fifo: bool = False,
+        cut: Cut | None = None,
     ) -> None:
         self.fields = tuple(fields)
         self._key_count = len(keys)
-        self._calls = Calls(calls, arguments, input_types, fifo=fifo)
+        self._calls = Calls(calls, arguments, input_types, fifo=fifo, cut=cut)
         self._numbers = KeyTable()
         self._keys = RowStore(arrow_types(keys))
         self._slots = np.full(self._numbers.capacity, -1, dtype=np.int64)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from sash.lang import algebra
 from sash.lang.algebra import Node, OutputKind
+from sash.lang.values import AggregateFunction
 from sash.plan.cost import Buffer, Estimate, Strategy, strategy_below
 from sash.plan.patterns import Pattern, output_pattern, pattern_of
 
@@ -122,7 +123,8 @@ class JoinExec(Exec):
 
     @property
     def implementation(self) -> str:
-        return f"{self.algorithm.value}, {'hashed' if self.is_hashed else 'nested loops'}"
+        # In the words of 003: keys by hashing, the rows of a key chained from the newest on.
+        return f"{self.algorithm.value}, {'hashed (RING BW ON H)' if self.is_hashed else 'nested loops'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,11 @@ class DistinctExec(Exec):
 class AggregateExec(Exec):
     @property
     def implementation(self) -> str:
-        return "a new value replaces the group's old one"
+        assert isinstance(self.logical, algebra.Aggregate)
+        how = "a new value replaces the group's old one"
+        if any(call.function is AggregateFunction.FREQUENT for call in self.logical.calls):
+            how += "; FREQUENT by lists of sub-windows (Algorithm 6)"
+        return how
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +184,7 @@ class MultiplicityExec(Exec):
 
     @property
     def implementation(self) -> str:
-        return "by multiplicities"
+        return "by multiplicities, in one H-INDEX for both sides"
 
 
 @dataclass(frozen=True, slots=True)

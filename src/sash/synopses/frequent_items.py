@@ -26,12 +26,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sash.errors import InternalError
 from sash.indexes.domain import Domain
 from sash.lang.bound import Scalar, Window
-from sash.operators.aggregates.json_text import json_values, pairs_text
+from sash.operators.aggregates.frequent_lists import reported_text
+from sash.operators.aggregates.json_text import json_values
 from sash.operators.aggregates.tally import Tally
 from sash.operators.evaluate import ARROW_TYPES
 from sash.operators.operator import State
@@ -81,11 +81,8 @@ class Frequent:
     def texts(self) -> pa.Array:
         """As JSON, for each group: {"delta": 5, "items": [["a", 9], ["b", 7]]}; NULL without values."""
         offsets = np.append(np.searchsorted(self.groups, self.slots), len(self.groups))
-        items = pairs_text(json_values(self.values), self.counts, offsets).fill_null("[]")
-        deltas = pa.array(self.thresholds).cast(pa.string())
-        parts = (pa.scalar('{"delta": '), deltas, pa.scalar(', "items": '), items, pa.scalar("}"))
-        text = pc.binary_join_element_wise(*parts, pa.scalar(""))
-        return pc.if_else(pa.array(self.has_values), text, pa.scalar(None, pa.string()))
+        texts = json_values(self.values)
+        return reported_text(self.thresholds, texts, self.counts, offsets, self.has_values)
 
 
 @dataclass(slots=True)
@@ -157,10 +154,11 @@ class FrequentItems:
     def absorb(self, partial: Partial) -> None:
         """Take in what a chunk counts. Its sub-windows are open."""
         *keys, values = (plain(key) for key in partial.keys)
-        slots = self.groups.encode(keys) if keys else np.zeros(len(values), dtype=np.int64)
+        slots = self.groups.encode(keys) if keys else np.zeros(len(partial.panes), dtype=np.int64)
         codes, is_null = self._read(values)
-        rows = partial.groups
-        self._hold(_Rows(partial.panes, slots[rows], codes[rows], is_null[rows], partial.ints[:, 0]))
+        assert partial.values is not None
+        rows, given = partial.groups, partial.values
+        self._hold(_Rows(partial.panes, slots[rows], codes[given], is_null[given], partial.ints[:, 0]))
 
     def _read(self, values: pa.Array) -> tuple[Int64Array, BoolArray]:
         """Codes of values, each of which is to be held, and which of them are NULL."""

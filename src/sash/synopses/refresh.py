@@ -119,6 +119,7 @@ class Refresher:
         self.selection = None if self._is_global else Selection.of([query.select for query in queries])
         if self.selection is not None:
             self._forget(np.flatnonzero(~self.selection.passes(self._synopsis.layout, *self._before)))
+        self._values.follows_some = self.selection is not None
         self._held = self._passed = None
 
     def drop(self, queries: Collection[str]) -> bool:

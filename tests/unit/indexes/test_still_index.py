@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from sash.lang.indexing import read_index
 from sash.plan.key_conditions import Among, Between
 
 EPOCH = datetime(2026, 1, 1)
-VALUES = {
+VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int64(): st.sampled_from([-(2**63), -7, 0, 1, 2, 3, 2**63 - 1]),
     pa.float64(): st.sampled_from([-math.inf, -1.5, -0.0, 0.0, 2.5, 3.0, math.inf, math.nan]),
     pa.string(): st.sampled_from(["", "a", "aa", "b", "é", "😀", "zz"]),
@@ -47,7 +48,7 @@ def holds(condition, value):
 
 @st.composite
 def cases(draw):
-    type_ = draw(st.sampled_from(list(VALUES)))
+    type_: pa.DataType = draw(st.sampled_from(list(VALUES)))
     constants = VALUES[type_].filter(lambda value: not (isinstance(value, float) and math.isnan(value)))
     values = draw(st.lists(st.none() | VALUES[type_], max_size=30))
     bounds = st.none() | constants

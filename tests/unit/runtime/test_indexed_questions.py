@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sash.lang import bind_program
-from sash.runtime import probe
+from sash.runtime import retained
 from sash.runtime.desk import Desk, Served
 from sash.runtime.look import look
 from sash.runtime.peek import Peek
@@ -90,8 +90,8 @@ def probed(monkeypatch) -> list[int]:
         found.append(len(positions))
         return original(file, table, since, positions, places)
 
-    original = probe.rows_at
-    monkeypatch.setattr(probe, "rows_at", rows_at)
+    original = retained.rows_at
+    monkeypatch.setattr("sash.runtime.probe.rows_at", rows_at)
     return found
 
 
@@ -133,7 +133,7 @@ def test_a_run_that_goes_on_may_have_other_indexes(folder, probed):
         peek = run(folder, "state", f"CREATE INDEX i ON s (k) USING {kind};\n", batches=0)
         assert rows(peek.ask(text).table) == before
         (first, *_) = peek.snapshot().kept
-        found = probe.open_index(folder / "state" / "retained", first, 1)
+        found = retained.open_index(folder / "state" / "retained", first, 1)
         assert found is not None
         specs[kind] = found.spec
     assert specs == {"H": "H OVER LIST", "G(3)": "G(3) OVER GROUP"}

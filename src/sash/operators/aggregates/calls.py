@@ -10,6 +10,7 @@ Calls share arguments and measures: SUM(x), AVG(x) and COUNT(x) read x once and 
 | MIN, MAX                      | count, values       | distributive, not subtractable: ordered values|
 | QUANTILE                      | count, values       | holistic: ordered values                      |
 | TOP                           | value counts        | holistic                                      |
+| FREQUENT                      | lists of frequent values | holistic; rows leave in order            |
 | DISTINCT                      | value counts        | holistic; narrows what the others read        |
 """
 
@@ -29,6 +30,7 @@ from sash.operators.aggregates.counts import Counts
 from sash.operators.aggregates.events import Events
 from sash.operators.aggregates.extremes import OrderedValues
 from sash.operators.aggregates.frequent import Frequencies
+from sash.operators.aggregates.frequent_lists import Cut, FrequentLists
 from sash.operators.aggregates.measure import Measure
 from sash.operators.aggregates.moments import Floats, Moments
 from sash.operators.aggregates.monotone import MonotoneQueues
@@ -68,9 +70,12 @@ class Calls:
         types: Sequence[pa.DataType],
         *,
         fifo: bool,
+        cut: Cut | None = None,
     ) -> None:
+        """`cut`: where sub-windows end, if rows leave in the order in which they came."""
         self.types = tuple(types)
         self._fifo = fifo
+        self._cut = cut
         self._arguments: dict[ArgumentKey, Argument] = {_ROWS: Rows()}
         self._rows = Counts()
         self._measures: dict[MeasureKey, Measure] = {("count", _ROWS): self._rows}
@@ -80,10 +85,11 @@ class Calls:
 
     def _plan(self, call: AggregateCall, position: int | None) -> _Plan:
         function = call.function
-        if function is _F.FREQUENT:
+        if function is _F.FREQUENT and self._cut is None:
             raise NotYet(
-                "FREQUENT is not run over windows without SLIDE yet",
-                hint="add SLIDE to the window, or use TOP, which is exact",
+                "FREQUENT is not run over these rows yet: they may leave in another order than they came",
+                hint="use it over a window of RANGE (a multiple of its SLIDE) or ROWS of a stream, or TOP, "
+                "which is exact",
             )
         if position is None:
             return _Plan(call, _ROWS)
@@ -112,6 +118,11 @@ class Calls:
             case _F.TOP | _F.APPROX_TOP:
                 limit = int(call.parameter or 1)
                 return self._measured(call, f"top {limit}", key, lambda: Frequencies(argument, limit))
+            case _F.FREQUENT if self._cut is not None:
+                limit, cut = int(call.parameter or 1), self._cut
+                return self._measured(
+                    call, f"frequent {limit}", key, lambda: FrequentLists(argument, limit, cut)
+                )
             case _:
                 raise InternalError(f"{function.value} has no incremental form")
 
@@ -192,6 +203,8 @@ class Calls:
                 return Coded(queues.samples, valid, argument.type, argument.decode)
             case Frequencies() as frequencies:
                 return frequencies.pairs()
+            case FrequentLists() as lists:
+                return lists.reported(valid)
             case measure:
                 raise InternalError(f"{type(measure).__name__} is no measure of {call.function.value}")
 

@@ -23,7 +23,8 @@ class Events:
     """`numbers` is the group of each event, `signs` ±1, `marks` the place of the sample after it, or −1.
 
     `groups` are the groups that are touched; the sample at a place i < len(groups) is that before, of
-    groups[i]. `owners` is, for each event, where its group stands among them.
+    groups[i]. `owners` is, for each event, where its group stands among them. `ts` are the instants, where
+    they are known.
     """
 
     numbers: Ints
@@ -33,6 +34,7 @@ class Events:
     groups: Ints
     samples: int
     capacity: int
+    ts: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -138,7 +140,7 @@ class Schedule:
         at, touched, previous = (np.empty(size, dtype=np.int64) for _ in range(3))
         count = _groups(numbers, self._seen, self._places, self._stamp, owners, groups, firsts)
         total = _mark(ts, numbers, owners, count, marks, at, touched, previous)
-        events = Events(numbers, signs, marks, owners, groups[:count].copy(), count + total, capacity)
+        events = Events(numbers, signs, marks, owners, groups[:count].copy(), count + total, capacity, ts)
         places = np.arange(count, count + total, dtype=np.int64)
         touches = Touches(at[:total], touched[:total], places, previous[:total])
         return events, touches, firsts[:count]
@@ -146,7 +148,7 @@ class Schedule:
     def still(self, number: int, capacity: int) -> tuple[Events, Touches]:
         """No events, but a look at one group."""
         none = np.zeros(0, dtype=np.int64)
-        events = Events(none, none, none, none, np.array([number], dtype=np.int64), 1, capacity)
+        events = Events(none, none, none, none, np.array([number], dtype=np.int64), 1, capacity, none)
         return events, Touches(none, none, none, none)
 
 
