@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.oracle.test_guests import STREAM, at, contents
 
 from sash.lang import Program, bind_program
-from sash.plan.index_choice import IndexChoice
+from sash.plan.filter_choice import FilterChoice
 from sash.runtime import groups
 from sash.runtime.desk import Desk, Served
 from sash.runtime.engine import Engine
@@ -92,8 +92,8 @@ class Schedule(Desk):
 @contextmanager
 def by_indexes() -> Iterator[None]:
     with ExitStack() as stack:
-        always = IndexChoice(True, "always")
-        stack.enter_context(patch.object(groups, "choose_index", lambda *given: always))
+        always = FilterChoice(True, "always")
+        stack.enter_context(patch.object(groups, "choose_filters", lambda *given: always))
         stack.enter_context(patch.object(groups, "_ANSWERS_PER_CHOICE", 1))
         stack.enter_context(patch.object(families, "LEAST_MEMBERS", 2))
         yield

@@ -23,7 +23,7 @@ from sash.experiments.charts import Panel, draw_lines
 from sash.experiments.result import Cell, Claim, Note, Result, silent
 from sash.lang import bind_program
 from sash.operators.preaggregate import preaggregate
-from sash.plan.index_choice import IndexChoice
+from sash.plan.filter_choice import FilterChoice
 from sash.plan.run_plan import RunPlan, plan_run
 from sash.runtime.groups import QueryGroup, answer_together
 
@@ -97,9 +97,9 @@ class _Forced(QueryGroup):
 
     way: bool | None = None
 
-    def _choice_of_index(self, rows: float, groups: int) -> IndexChoice:
-        chosen = super()._choice_of_index(rows, groups)
-        return chosen if self.way is None else IndexChoice(self.way, chosen.reason)
+    def _choice_of_filters(self, rows: float, groups: int) -> FilterChoice:
+        chosen = super()._choice_of_filters(rows, groups)
+        return chosen if self.way is None else FilterChoice(self.way, chosen.reason)
 
 
 def run(plan: RunPlan, tables: list[pa.Table], way: bool | None, sizes: Sizes) -> tuple[Seen, int]:

@@ -4,7 +4,7 @@ A synopsis that is put together from others (002, section 8.3.3) is a group, too
 that have rows in common are moved on together, boundary by boundary (`answer_together`).
 
 How windows are looked up (`plan/synopsis_choice.py`) and how groups that pass HAVING are found
-(`plan/index_choice.py`) is chosen by what is asked, and again when queries come or go and as the groups of
+(`plan/filter_choice.py`) is chosen by what is asked, and again when queries come or go and as the groups of
 the stream become known; answers do not depend on it.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from sash.lang.bound import StreamDefinition, Window
-from sash.plan.index_choice import IndexChoice, Selected, choose_index
+from sash.plan.filter_choice import FilterChoice, Selected, choose_filters
 from sash.plan.panes import last_boundary
 from sash.plan.periodic import PeriodicQuery, SynopsisSpec
 from sash.plan.synopsis_choice import Method, SynopsisChoice, rechoose_synopsis, workload_of
@@ -67,8 +67,8 @@ class QueryGroup:
         self.refreshers: list[Refresher] = []
         self.choice = _UNKNOWN
         self._chosen_for: set[Window] = set()
-        self.index = IndexChoice(False, "nothing is known of the stream yet")
-        self._indexed_for: set[tuple[int, Selection]] = set()
+        self.finding = FilterChoice(False, "nothing is known of the stream yet")
+        self._found_for: set[tuple[int, Selection]] = set()
         # How many more times answers are given before the choice is made again.
         self._until_choice = 1
         self._interval = 1
@@ -172,7 +172,7 @@ class QueryGroup:
             return
         groups = synopsis.groups.size if spec.keys else 1
         panes = log.pane_at(log.end - 1) - log.pane_at(log.base) + 1
-        self._choose_index(synopsis, rows / panes, groups)
+        self._choose_filters(synopsis, rows / panes, groups)
         found = self._selecting() if synopsis.filters is not None else {}
         looking = [each for each in self._readers if each not in found and not each.is_elastic]
         windows = {refresher.window for refresher in looking}
@@ -185,13 +185,13 @@ class QueryGroup:
         if is_other:
             synopsis.answer_from(build_store(choice.method, workload))
 
-    def _choose_index(self, synopsis: BasicIntervalSynopsis, rows: float, groups: int) -> None:
+    def _choose_filters(self, synopsis: BasicIntervalSynopsis, rows: float, groups: int) -> None:
         """Find groups that pass HAVING by indexes if that is cheaper; `rows` are those of a pane."""
-        self.index = self._choice_of_index(rows, groups)
-        selecting = self._selecting() if self.index.is_used else {}
+        self.finding = self._choice_of_filters(rows, groups)
+        selecting = self._selecting() if self.finding.is_used else {}
         wanted = {(refresher.width, selection) for refresher, selection in selecting.items()}
-        if wanted != self._indexed_for:
-            self._indexed_for = wanted
+        if wanted != self._found_for:
+            self._found_for = wanted
             reach = max((refresher.width for refresher in selecting), default=1)
             filters = Filters(synopsis.layout, reach, selecting.values()) if wanted else None
             synopsis.find_by(filters)
@@ -203,7 +203,7 @@ class QueryGroup:
             return {}
         return {r: r.selection for r in self.refreshers if r.selection and r.selection.is_indexed}
 
-    def _choice_of_index(self, rows: float, groups: int) -> IndexChoice:
+    def _choice_of_filters(self, rows: float, groups: int) -> FilterChoice:
         length = self.spec.panes.period / len(self.spec.panes.offsets)
         windows = [
             Selected(
@@ -216,7 +216,7 @@ class QueryGroup:
             )
             for refresher, selection in self._selecting().items()
         ]
-        return choose_index(windows, rows, groups, self.index.is_used)
+        return choose_filters(windows, rows, groups, self.finding.is_used)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -226,7 +226,9 @@ class QueryGroup:
             return ()
         if not any(refresher.selection for refresher in self.refreshers):
             return (answered,)
-        found = self.synopsis.refusal if self.index.is_used and self.synopsis.refusal else str(self.index)
+        found = (
+            self.synopsis.refusal if self.finding.is_used and self.synopsis.refusal else self.finding.reason
+        )
         return answered, f"{self.spec.name}: {found}"
 
     def horizon(self, through: int) -> int | None:

@@ -55,20 +55,17 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexChoice:
+class FilterChoice:
     """Whether there are indexes, and the reason in one line."""
 
     is_used: bool
     reason: str
 
-    def __str__(self) -> str:
-        return self.reason
 
-
-def choose_index(windows: Sequence[Selected], rows: float, groups: int, is_used: bool) -> IndexChoice:
+def choose_filters(windows: Sequence[Selected], rows: float, groups: int, is_used: bool) -> FilterChoice:
     """`rows` are the groups that a pane has rows of; `is_used` tells what there is now."""
     if not windows:
-        return IndexChoice(False, "no window has only queries with thresholds on COUNT, SUM, MIN or MAX")
+        return FilterChoice(False, "no window has only queries with thresholds on COUNT, SUM, MIN or MAX")
     share = min(1.0, max(window.passing for window in windows) / max(1, groups))
     selective: dict[AggregateCall, bool] = {}
     for probe in (probe for window in windows for probe in window.probes):
@@ -81,8 +78,8 @@ def choose_index(windows: Sequence[Selected], rows: float, groups: int, is_used:
     each = f"{len(windows)} window{'s' if len(windows) > 1 else ''}"
     shape = f"{each}, {groups:,} groups, {rows:,.0f} of them in a pane"
     if by_index < by_totals * (WORTH_A_CHANGE if is_used else 1 / WORTH_A_CHANGE):
-        return IndexChoice(True, f"groups are found by {names}: {costs} ({shape})")
-    return IndexChoice(False, f"groups are found by totals: {names} would take {costs} ({shape})")
+        return FilterChoice(True, f"groups are found by {names}: {costs} ({shape})")
+    return FilterChoice(False, f"groups are found by totals: {names} would take {costs} ({shape})")
 
 
 def _into(call: AggregateCall, is_selective: bool, share: float) -> float:
