@@ -196,7 +196,7 @@ def covered_and_right(seed: int, directory: Path) -> int:
     return schedule.covered
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.integers(0, 2**32))
 def test_shared_execution_answers_as_separate_execution(tmp_path_factory, seed):
     covered_and_right(seed, tmp_path_factory.mktemp("run") / "shared")

@@ -24,7 +24,7 @@ from sash.archive.manifest import Manifest
 from sash.archive.report import Description, describe
 from sash.archive.segment import Segment, read_segment
 from sash.archive.spec import BORN, DIES, ArchiveSpec
-from sash.archive.taken import MARKS, Taken, alive, load_taken, strike
+from sash.archive.taken import MARKS, Taken, alive, having, load_taken, strike
 from sash.archive.versions import Lease, Versions
 from sash.errors import ArchiveError, UnknownName
 from sash.lang import intervals
@@ -172,7 +172,7 @@ class Snapshot:
         tables = [read_segment(self.root, segment, spec, where, read) for segment in segments]
         rows = pa.concat_tables([spec.schema.empty_table().select(read), *tables])
         for condition in where:
-            rows = rows.filter(pa.array(condition.holds(plain(rows.column(condition.column)))))
+            rows = having(rows, condition.holds(plain(rows.column(condition.column))))
         rows = alive(rows, spec, after, floors)
         return (strike(rows, taken, spec) if taken else rows).select(list(names))
 

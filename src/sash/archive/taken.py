@@ -134,7 +134,7 @@ def strike(table: pa.Table, taken: Taken, spec: ArchiveSpec) -> pa.Table:
         kept &= ~_of_keys(table, taken.keys, spec)
     if taken.rows.num_rows and table.num_rows:
         kept &= ~cancel(table, taken.rows, MARKS)[0]
-    return table if kept.all() else table.filter(pa.array(kept))
+    return having(table, kept)
 
 
 def cancel(table: pa.Table, taken: pa.Table, marks: Sequence[str]) -> tuple[Bools, Bools]:
@@ -285,7 +285,12 @@ def alive(table: pa.Table, spec: ArchiveSpec, after: int, floors: Mapping[str, i
     windows.
     """
     if not spec.is_estimated:
-        return table.filter(pc.greater(table.column(DIES), after))
+        return having(table, table.column(DIES).to_numpy() > after)
     for name, floor in floors.items():
-        table = table.filter(pc.greater_equal(table.column(name), floor))
+        table = having(table, table.column(name).to_numpy() >= floor)
     return table
+
+
+def having(table: pa.Table, wanted: Bools) -> pa.Table:
+    """The rows that are wanted; often all are, and then none is copied."""
+    return table if wanted.all() else table.filter(pa.array(wanted))

@@ -49,7 +49,7 @@ class RunOptions:
     max_state: int | None = None
     max_memory: int | None = None
     record_history: Path | None = None
-    refresh: str | None = None
+    refresh: str = "exact"
     policy: str | None = None
     max_queries: int | None = None
 

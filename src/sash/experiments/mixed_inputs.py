@@ -18,6 +18,7 @@ from sash.plan.measures import ROWS, Measure, MeasureKind, subtractable
 from sash.state.jit import kernel
 from sash.synopses import b_int, naive, psoup, r_int
 from sash.synopses.b_int import BInt, most_rows
+from sash.synopses.cell_store import CellStore
 from sash.synopses.cells import gather
 from sash.synopses.naive import MaterialiseAll, MaterialiseNone
 from sash.synopses.psoup import PSoup
@@ -33,6 +34,13 @@ SUM = subtractable((ROWS, Measure(MeasureKind.NULLS, A), Measure(MeasureKind.SUM
 MAX = (ROWS, Measure(MeasureKind.NULLS, A), Measure(MeasureKind.MAX, A))
 _LOW = 3
 """The column with the low part of a small sum."""
+_B_INT, _PSOUP, _NAIVE = 0, 1, 2
+_METHODS: dict[type[CellStore], int] = {
+    BInt: _B_INT,
+    PSoup: _PSOUP,
+    MaterialiseNone: _NAIVE,
+    MaterialiseAll: _NAIVE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,205 +105,89 @@ def drive_r_int(store: RInt, inputs: Inputs) -> int:
 
 
 @kernel
-def _drive_b_int(
+def _drive_cells(
+    method: int,
     is_update: Bools,
     widths: Ints,
     newest: int,
-    cells: Ints,
-    floats: Floats,
-    ops: Ints,
-    identity: Ints,
+    cells: tuple[Ints, Floats, Ints, Ints],
     capacity: int,
-    span: int,
-    slots: Ints,
-    panes: Ints,
-    ints: Ints,
-    new_floats: Floats,
-    rows: Ints,
-) -> int:
-    done, total = 0, 0
-    only = np.zeros(1, dtype=np.int64)
-    out, out_floats = np.zeros((1, 4), dtype=np.int64), np.zeros((1, 0))
-    for i in range(len(is_update)):
-        if is_update[i]:
-            newest += 1
-            done = b_int.append(
-                cells,
-                floats,
-                ops,
-                identity,
-                capacity,
-                span,
-                1,
-                slots,
-                panes,
-                ints,
-                new_floats,
-                done,
-                newest,
-                newest,
-            )
-        else:
-            out[:] = 0
-            count = b_int.decompose(newest - widths[i], newest, capacity, rows)
-            gather(cells, floats, ops, rows, count, only, out, out_floats)
-            total += out[0, _LOW]
-    return total
-
-
-def drive_b_int(store: BInt, inputs: Inputs) -> int:
-    given = inputs.rows
-    state = store.cells.ints, store.cells.floats, store.ops, store.identity, store.capacity, store.span
-    rows = np.empty(most_rows(store.capacity), dtype=np.int64)
-    new = given.slots, given.panes, given.ints, given.floats
-    return _drive_b_int(inputs.is_update, inputs.widths, store.newest, *state, *new, rows)
-
-
-@kernel
-def _drive_psoup(
-    is_update: Bools,
-    widths: Ints,
-    newest: int,
-    cells: Ints,
-    floats: Floats,
-    ops: Ints,
-    identity: Ints,
-    capacity: int,
-    slots: Ints,
-    panes: Ints,
-    ints: Ints,
-    new_floats: Floats,
+    new: tuple[Ints, Ints, Ints, Floats],
     rows: Ints,
     work: Ints,
-) -> int:
-    done, total = 0, 0
-    only = np.zeros(1, dtype=np.int64)
-    out, out_floats = np.zeros((1, 4), dtype=np.int64), np.zeros((1, 0))
-    for i in range(len(is_update)):
-        if is_update[i]:
-            newest += 1
-            done = psoup.append(
-                cells,
-                floats,
-                ops,
-                identity,
-                capacity,
-                1,
-                slots,
-                panes,
-                ints,
-                new_floats,
-                done,
-                newest,
-                newest,
-            )
-        elif widths[i] > 0:
-            out[:] = 0
-            count = psoup.decompose(newest - widths[i], newest, capacity, rows, work)
-            gather(cells, floats, ops, rows, count, only, out, out_floats)
-            total += out[0, _LOW]
-    return total
-
-
-def drive_psoup(store: PSoup, inputs: Inputs) -> int:
-    given = inputs.rows
-    state = store.cells.ints, store.cells.floats, store.ops, store.identity, store.capacity
-    new = given.slots, given.panes, given.ints, given.floats
-    return _drive_psoup(
-        inputs.is_update, inputs.widths, store.newest, *state, *new, *psoup.scratch(store.capacity)
-    )
-
-
-@kernel
-def _drive_naive(
-    is_update: Bools,
-    widths: Ints,
-    newest: int,
-    cells: Ints,
-    floats: Floats,
-    ops: Ints,
-    identity: Ints,
-    capacity: int,
-    slots: Ints,
-    panes: Ints,
-    ints: Ints,
-    new_floats: Floats,
-    rows: Ints,
     answers: Ints,
     answer_floats: Floats,
     far: Ints,
     near: Ints,
 ) -> int:
     """With windows (far, near] their answers are kept; without, they are made at each look-up."""
+    ints, floats, ops, identity = cells
     done, total = 0, 0
     only = np.zeros(1, dtype=np.int64)
     out, out_floats = np.zeros((1, 4), dtype=np.int64), np.zeros((1, 0))
     for i in range(len(is_update)):
         if is_update[i]:
             newest += 1
-            done = naive.append(
-                cells,
-                floats,
-                ops,
-                identity,
-                capacity,
-                1,
-                slots,
-                panes,
-                ints,
-                new_floats,
-                done,
-                newest,
-                newest,
-            )
-            if len(far):
-                naive.refresh(
-                    cells,
-                    floats,
-                    answers,
-                    answer_floats,
-                    ops,
-                    identity,
-                    capacity,
-                    1,
-                    far,
-                    near,
-                    -1,
-                    newest,
-                    False,
-                )
+            given = (*cells, capacity, 1, *new, done, newest, newest)
+            if method == _B_INT:
+                done = b_int.append(*given)
+            elif method == _PSOUP:
+                done = psoup.append(*given)
+            else:
+                done = naive.append(*given)
+                if len(far):
+                    ahead = (answers, answer_floats, ops, identity, capacity, 1, far, near, -1, newest, False)
+                    naive.refresh(ints, floats, *ahead)
         elif len(far):
             total += answers[widths[i], 0, _LOW]
-        else:
+        elif widths[i] > 0:
             out[:] = 0
-            count = naive.rows_between(newest - widths[i], newest, capacity, rows)
-            gather(cells, floats, ops, rows, count, only, out, out_floats)
+            left = newest - widths[i]
+            if method == _B_INT:
+                count = b_int.decompose(left, newest, capacity, rows)
+            elif method == _PSOUP:
+                count = psoup.decompose(left, newest, capacity, rows, work)
+            else:
+                count = naive.rows_between(left, newest, capacity, rows)
+            gather(ints, floats, ops, rows, count, only, out, out_floats)
             total += out[0, _LOW]
     return total
 
 
-def drive_none(store: MaterialiseNone, inputs: Inputs) -> int:
-    given = inputs.rows
-    cells = store.cells
-    state = cells.ints, cells.floats, store.ops, store.identity, store.capacity
-    new = given.slots, given.panes, given.ints, given.floats
-    rows = np.empty(store.capacity, dtype=np.int64)
-    nothing = np.zeros(0, dtype=np.int64)
+def drive_cells(store: CellStore, inputs: Inputs) -> int:
+    rows, work = psoup.scratch(store.capacity)
+    if isinstance(store, MaterialiseNone):
+        rows = np.empty(store.capacity, dtype=np.int64)
+    elif isinstance(store, BInt):
+        rows = np.empty(most_rows(store.capacity), dtype=np.int64)
     answers = np.zeros((0, 0, 4), dtype=np.int64), np.zeros((0, 0, 0))
+    windows = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     if isinstance(store, MaterialiseAll):
-        answers = store.answers.ints, store.answers.floats
-        nothing = store.far
-    near = store.near if isinstance(store, MaterialiseAll) else nothing
-    return _drive_naive(
-        inputs.is_update, inputs.widths, store.newest, *state, *new, rows, *answers, nothing, near
+        answers, windows = (store.answers.ints, store.answers.floats), (store.far, store.near)
+    given = inputs.rows
+    return _drive_cells(
+        _METHODS[type(store)],
+        inputs.is_update,
+        inputs.widths,
+        store.newest,
+        (store.cells.ints, store.cells.floats, store.ops, store.identity),
+        store.capacity,
+        (given.slots, given.panes, given.ints, given.floats),
+        rows,
+        work,
+        *answers,
+        *windows,
     )
 
 
 DRIVERS: dict[str, tuple[Callable[[int], object], Callable[..., int]]] = {
     "R-INT": (lambda operators: RInt(SUM, operators), drive_r_int),
-    "B-INT": (lambda operators: BInt(SUM, operators), drive_b_int),
-    "PSoup": (lambda operators: PSoup(SUM, operators), drive_psoup),
-    "all": (lambda operators: MaterialiseAll(SUM, operators, [(n, 0) for n in range(operators)]), drive_none),
-    "none": (lambda operators: MaterialiseNone(SUM, operators), drive_none),
+    "B-INT": (lambda operators: BInt(SUM, operators), drive_cells),
+    "PSoup": (lambda operators: PSoup(SUM, operators), drive_cells),
+    "all": (
+        lambda operators: MaterialiseAll(SUM, operators, [(n, 0) for n in range(operators)]),
+        drive_cells,
+    ),
+    "none": (lambda operators: MaterialiseNone(SUM, operators), drive_cells),
 }
 """By name: a synopsis for suffixes of 0, 1, … so many elements, and its driver."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sash.errors import UnknownName, UserError
 from sash.experiments import (
+    approximate_aggregates,
     archive_counts,
     archive_grid,
     archive_parallel,
@@ -18,6 +19,7 @@ from sash.experiments import (
     asw_rates,
     ci_count,
     frequent_items,
+    having_queries,
     having_thresholds,
     index_maintenance,
     index_queries,
@@ -85,6 +87,7 @@ _EXPERIMENTS = tuple(
         asw_rates,
         ci_count,
         having_thresholds,
+        having_queries,
         running_sums,
         query_scheduling,
         scheduling_decisions,
@@ -96,6 +99,7 @@ _EXPERIMENTS = tuple(
         index_queries,
         ring_maintenance,
         frequent_items,
+        approximate_aggregates,
     )
 ) + tuple(
     Experiment(module.NAME, module.TITLE, module.measure, module.draw, tuple(module.SCALES))

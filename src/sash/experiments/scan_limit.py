@@ -1,9 +1,10 @@
 """scan-limit: how near do hundreds of standing queries come to merely reading the data?
 
 One Parquet stream of packets is read by Spark into a no-op sink, and then by 1, 24 and 240 periodic
-aggregates over six groupings (source, destination, pair, protocol, port, protocol and port), windows of 20
-to 100 s, slides of 1 to 10 s. All runs share one Spark session; each is measured from the end of its first
-batch to the end of its last, so start-up does not count. Only the ratios mean anything elsewhere.
+aggregates: sums, maxima, quantiles and top-k over six groupings (source, destination, pair, protocol, port,
+protocol and port; up to 10,000 groups), windows of 20 to 100 s, slides of 1 to 10 s. Beside them Spark's own
+sliding window of 100 s and 1 s, with one sum. All runs share one Spark session; each is measured from the end
+of its first batch to the end of its last, so start-up does not count. Only ratios mean anything elsewhere.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from sash.lang import bind_program
 from sash.runtime.report import BatchReport, Silent
 from sash.runtime.run import run_program
 from sash.runtime.sources import open_source, read
-from sash.runtime.spark.scan import noop_scan
+from sash.runtime.spark.scan import native_window, noop_scan
 from sash.runtime.spark.session import spark_session
 
 NAME = "scan-limit"
@@ -32,7 +33,8 @@ TITLE = "rows a second with 1, 24 and 240 periodic aggregates, against a no-op s
 
 _COLUMNS = "ts TIMESTAMP, src STRING, dst STRING, proto STRING, port BIGINT, length BIGINT"
 _GROUPINGS = ("src", "dst", "src, dst", "proto", "port", "proto, port")
-_AGGREGATES = ("SUM(length)", "COUNT(*)", "MAX(length)", "AVG(length)")
+_LARGE = ("src", "dst", "src, dst")
+_AGGREGATES = ("SUM(length)", "QUANTILE(length, 0.95)", "MAX(length)", "TOP")
 _RANGES = (20, 40, 60, 80, 100)
 _SLIDES = (1, 2, 5, 10)
 _QUERIES = (1, 24, 240)
@@ -73,8 +75,10 @@ def measure(scale: str, note: Note = silent) -> Result:
             for done, count in enumerate(_QUERIES):
                 note(f"running {count} at once", 0.6 + 0.1 * done)
                 runs[count] = _run(directory, "packets", count, sizes)
-            note("scanning again", 0.95)
+            note("scanning again", 0.85)
             scan_again = noop_scan(directory / "packets", sizes.files_a_batch)
+            note("running Spark's own window", 0.9)
+            native = native_window(directory / "warm", 2, max(_RANGES), min(_SLIDES))
     # The machine may speed up or slow down meanwhile: the scan before and after stand for it together.
     limit = (scan + scan_again) / 2
     table: list[dict[str, str | int | float | None]] = [
@@ -90,20 +94,36 @@ def measure(scale: str, note: Note = silent) -> Result:
                 "driver MB": run.memory[-1] / 1e6,
             }
         )
-    return Result(NAME, TITLE, scale, table, _claims(limit, runs))
+    table.append(
+        {
+            "run": "Spark's window",
+            "queries": 1,
+            "rows/s": native,
+            "of the scan": native / limit,
+            "driver MB": None,
+        }
+    )
+    return Result(NAME, TITLE, scale, table, _claims(limit, native, runs))
 
 
-def _claims(limit: float, runs: Mapping[int, _Timed]) -> list[Claim]:
-    share = runs[240].throughput / limit
+def _claims(limit: float, native: float, runs: Mapping[int, _Timed]) -> list[Claim]:
+    share, times = runs[240].throughput / limit, runs[240].throughput / native
     growth = runs[24].throughput / runs[240].throughput
     third, end = runs[240].memory_growth()
     return [
         Claim(
             "240-of-scan",
-            "240 periodic aggregates run at half the speed of the no-op scan or better",
-            "≥ 0.5",
+            "240 periodic aggregates run at 0.7 of the speed of the no-op scan or better",
+            "≥ 0.7",
             f"{share:.2f}",
-            share >= 0.5,
+            share >= 0.7,
+        ),
+        Claim(
+            "240-against-native",
+            "240 periodic aggregates run at ten times the speed of one sliding window of Spark's",
+            "≥ 10",
+            f"{times:.1f}",
+            times >= 10,
         ),
         Claim(
             "24-to-240",
@@ -124,24 +144,32 @@ def _claims(limit: float, runs: Mapping[int, _Timed]) -> list[Claim]:
 
 def program(source: str, count: int) -> str:
     """CQL of `count` queries; the first ones are a fair sample of all."""
-    shapes = itertools.product(_RANGES, _SLIDES, _AGGREGATES[:2], _GROUPINGS)
-    if count > len(_RANGES) * len(_SLIDES) * 2 * len(_GROUPINGS):
-        raise ValueError("so many different queries are not defined")
-    # Every (range, slide) of a grouping twice, with two of the four aggregates in turn.
     text = [f"CREATE STREAM packets ({_COLUMNS}) TIMESTAMP BY ts FROM 'parquet:{source}';"]
     queries = []
+    shapes = itertools.product(_RANGES, _SLIDES, range(2), _GROUPINGS)
     for number, (range_, slide, _, grouping) in enumerate(shapes):
-        aggregate = _AGGREGATES[(number // len(_GROUPINGS)) % len(_AGGREGATES)]
-        name = f"q{number}"
-        # Users of hundreds of queries ask for what stands out, not for ten thousand rows a second.
-        having = f" HAVING SUM(length) > {300_000 * range_}" if "src" in grouping or grouping == "dst" else ""
-        queries.append(
-            f"CREATE QUERY {name} INTO 'jsonl:out/{name}.jsonl' AS SELECT {grouping}, {aggregate} AS value "
-            f"FROM packets [RANGE {range_} SEC SLIDE {slide} SEC] GROUP BY {grouping}{having};"
+        # Every window of a grouping comes twice, with two of the four aggregates in turn.
+        aggregate = (number // len(_GROUPINGS)) % len(_AGGREGATES)
+        select = _selected(
+            grouping, _AGGREGATES[aggregate], f"[RANGE {range_} SEC SLIDE {slide} SEC]", range_
         )
+        queries.append(f"CREATE QUERY q{number} INTO 'jsonl:out/q{number}.jsonl' AS {select};")
+    if count > len(queries):
+        raise ValueError("so many different queries are not defined")
     step = len(queries) / count
     text.extend(queries[int(i * step)] for i in range(count))
     return "\n".join(text)
+
+
+def _selected(grouping: str, aggregate: str, window: str, range_: int) -> str:
+    if aggregate == "TOP":
+        # The most frequent ones of the grouping; of two columns, those of the second for each of the first.
+        *keys, ranked = grouping.split(", ")
+        listed, by = "".join(f"{key}, " for key in keys), f" GROUP BY {keys[0]}" if keys else ""
+        return f"SELECT {listed}TOP({ranked}, 10) AS value FROM packets {window}{by}"
+    # Users of hundreds of queries ask for what stands out, not for ten thousand rows a second.
+    having = f" HAVING SUM(length) > {300_000 * range_}" if grouping in _LARGE else ""
+    return f"SELECT {grouping}, {aggregate} AS value FROM packets {window} GROUP BY {grouping}{having}"
 
 
 def _write_packets(directory: Path, sizes: _Scale) -> None:
@@ -201,10 +229,11 @@ def draw(result: Result, path: Path) -> None:
     names = [str(row["run"]) for row in result.table]
     shares = [float(row["of the scan"] or 0) for row in result.table]
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    bars = axes.bar(names, shares, color=["#9aa5b1", "#2f6f9f", "#2f6f9f", "#2f6f9f"])
+    colors = ["#9aa5b1", *["#2f6f9f"] * len(_QUERIES), "#9aa5b1"]
+    bars = axes.bar(names, shares, color=colors)
     axes.bar_label(bars, fmt="%.2f", padding=3)
-    axes.axhline(0.5, color="#b5533c", linewidth=1, linestyle="--")
-    axes.text(-0.55, 0.51, "0.5", color="#b5533c", ha="left", va="bottom")
+    axes.axhline(0.7, color="#b5533c", linewidth=1, linestyle="--")
+    axes.text(-0.55, 0.71, "0.7", color="#b5533c", ha="left", va="bottom")
     axes.set_ylabel("throughput, no-op scan = 1")
     axes.set_title(f"Periodic aggregates against the scan limit ({result.scale})")
     axes.spines[["top", "right"]].set_visible(False)

@@ -8,6 +8,7 @@ for the groups that the index gives.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,9 +19,18 @@ from sqlglot import exp
 from sash.lang.bound import AggregateCall, AggregateFunction, BoundSelect, Scalar
 from sash.lang.types import Type
 from sash.plan.constants import is_plain, value_of
+from sash.plan.measures import Kept, algebra_of
 from sash.plan.scalars import columns_of, parts_of, tree_of
 
 _INDEXED = frozenset(AggregateFunction[name] for name in ("COUNT", "SUM", "MIN", "MAX"))
+# Conditions that few groups pass, as a rule; True: upwards.
+_SELECTIVE = {
+    (AggregateFunction.COUNT, True),
+    (AggregateFunction.SUM, True),
+    (AggregateFunction.MAX, True),
+    (AggregateFunction.MIN, False),
+}
+_COMPARING = (exp.Column, exp.Predicate, exp.And, exp.Or, exp.Not, exp.Paren)
 
 
 class Comparison(enum.Enum):
@@ -58,6 +68,7 @@ _TURNED = {
     Comparison.AT_LEAST: Comparison.AT_MOST,
     Comparison.AT_MOST: Comparison.AT_LEAST,
 }
+_CLOSED = (Comparison.AT_LEAST, Comparison.AT_MOST)
 _OPERATORS: dict[type[exp.Expr], Comparison] = {
     exp.GT: Comparison.MORE,
     exp.GTE: Comparison.AT_LEAST,
@@ -73,6 +84,12 @@ class Threshold:
     comparison: Comparison
     value: float
 
+    def is_looser(self, other: Threshold) -> bool:
+        """Whether it lets more pass than another one in the same direction."""
+        if self.value == other.value:
+            return self.comparison in _CLOSED and other.comparison not in _CLOSED
+        return self.value < other.value if self.comparison.is_upwards else self.value > other.value
+
 
 @dataclass(frozen=True, slots=True)
 class RangeCondition:
@@ -87,6 +104,16 @@ class RangeCondition:
         """Whether a collective index can look such a condition up."""
         return self.call.function in _INDEXED and not self.call.is_distinct
 
+    @property
+    def is_selective(self) -> bool:
+        """Whether few groups pass, as a rule; an index then need not know the others."""
+        return (self.call.function, self.threshold.comparison.is_upwards) in _SELECTIVE
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether panes have what its aggregate is made of."""
+        return algebra_of(self.call).kept is Kept.MEASURES
+
     def __str__(self) -> str:
         argument = "*" if self.call.argument is None else self.call.argument.text
         distinct = "DISTINCT " if self.call.is_distinct else ""
@@ -96,10 +123,14 @@ class RangeCondition:
 
 @dataclass(frozen=True, slots=True)
 class Having:
-    """The range conditions of HAVING, in the order in which they stand, and whether they are all of it."""
+    """The range conditions of HAVING, in the order in which they stand.
+
+    `is_all`: they are all of it; `is_safe`: what else there is cannot end in an error.
+    """
 
     ranges: tuple[RangeCondition, ...] = ()
     is_all: bool = False
+    is_safe: bool = False
 
     @staticmethod
     def of(select: BoundSelect) -> Having:
@@ -116,13 +147,49 @@ def range_conditions(select: BoundSelect) -> tuple[RangeCondition, ...]:
 @lru_cache(maxsize=16_384)
 def _having(having: Scalar, aggregates: tuple[AggregateCall, ...]) -> Having:
     found: list[RangeCondition] = []
-    is_all = True
+    others = []
     for part in parts_of(tree_of(having.sql)):
         sides = _compared(part)
         ranges = [each for each in (_condition(aggregates, *side) for side in sides) if each is not None]
-        is_all = is_all and len(ranges) == (2 if isinstance(part, exp.Between) else 1)
+        if len(ranges) != (2 if isinstance(part, exp.Between) else 1):
+            others.append(part)
         found += ranges
-    return Having(tuple(found), is_all)
+    return Having(tuple(found), not others, all(_is_safe(part) for part in others))
+
+
+def _is_safe(part: exp.Expr) -> bool:
+    """Whether an expression only compares columns and constants, which cannot fail."""
+    return all(isinstance(node, _COMPARING) or is_plain(node) for node in _outside_constants(part))
+
+
+def _outside_constants(tree: exp.Expr) -> Iterator[exp.Expr]:
+    return tree.walk(prune=lambda node: isinstance(node, exp.Column) or is_plain(node))
+
+
+def probe_of(select: BoundSelect) -> RangeCondition | None:
+    """The condition by which the groups of a query's answer are found; None if any group may be one."""
+    having = Having.of(select)
+    if not having.is_safe:
+        return None
+    measured = [condition for condition in having.ranges if condition.is_measured]
+    return min(measured, key=_preference, default=None)
+
+
+def _preference(condition: RangeCondition) -> tuple[bool, bool]:
+    return not condition.is_indexed, not condition.is_selective
+
+
+def loosest(selects: Iterable[BoundSelect]) -> tuple[RangeCondition, ...] | None:
+    """Conditions of which a group of any answer passes one; None if any group may be in an answer."""
+    found: dict[object, RangeCondition] = {}
+    for select in selects:
+        probe = probe_of(select)
+        if probe is None:
+            return None
+        key = probe.call, probe.is_double, probe.threshold.comparison.is_upwards
+        if key not in found or probe.threshold.is_looser(found[key].threshold):
+            found[key] = probe
+    return tuple(found.values()) or None
 
 
 def _condition(

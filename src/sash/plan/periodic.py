@@ -240,16 +240,29 @@ class _Rows:
             if spec.cover is None:
                 families[spec.stream, spec.keys].append(spec)
         for family in families.values():
-            # Those with the fewest terms first: others are put together from them.
-            family.sort(key=lambda spec: len(predicate_of(spec.where).terms))
-            kept: dict[str, None] = {}
-            for spec in family if len(family) > 1 else ():
+            if len(family) > 1:
+                self._share(family, members)
+
+    def _share(
+        self, family: Sequence[SynopsisSpec], members: Mapping[str, Sequence[QueryDefinition]]
+    ) -> None:
+        """Find unions of others, then what others have less the rest."""
+        contained = _contained(family)
+        kept: dict[str, None] = {}
+        read: set[str] = set()
+        for is_second in (False, True):
+            for spec in sorted(family, key=lambda each: contained[each.name]):
+                if is_second and (spec.name in read or spec.name not in kept):
+                    continue
                 selects = [select_of(query) for query in members[spec.name]]
-                cover = _find_cover(selects, [self._made[name] for name in kept], may_add=True)
+                there = [self._made[name] for name in kept if name != spec.name]
+                cover = _find_cover(selects, there, may_add=True)
                 if cover is None:
                     kept[spec.name] = None
-                else:
-                    self._cover(spec, cover, members[spec.name])
+                    continue
+                kept.pop(spec.name, None)
+                read.update((*cover.plus, *cover.minus))
+                self._cover(self._made[spec.name], cover, members[spec.name])
 
     def _cover(self, spec: SynopsisSpec, cover: Cover, queries: Iterable[QueryDefinition]) -> None:
         for name in (*cover.plus, *cover.minus):
@@ -269,6 +282,15 @@ class _Rows:
 
     def kept(self) -> Iterator[SynopsisSpec]:
         return (spec for name, spec in self._made.items() if name not in self._hosts)
+
+
+def _contained(family: Sequence[SynopsisSpec]) -> dict[str, int]:
+    """How many others of a family have only rows that it has: those are what it may be put together from."""
+    predicates = {spec.name: predicate_of(spec.where) for spec in family}
+    return {
+        name: sum(part.implies(whole) for part in predicates.values() if part is not whole)
+        for name, whole in predicates.items()
+    }
 
 
 def _covered(spec: SynopsisSpec, cover: Cover, queries: Iterable[QueryDefinition]) -> SynopsisSpec:
@@ -333,18 +355,27 @@ def _have(panes: Panes, window: Window) -> bool:
 
 def _share_panes(queries: list[QueryDefinition]) -> list[tuple[Panes, list[QueryDefinition]]]:
     """Queries gathered greedily, coarse slides first, as long as their common panes are few enough."""
-    shares: list[tuple[Panes, list[QueryDefinition]]] = []
-    for query in sorted(queries, key=lambda query: -select_of(query).window.slide):
-        for position, (_, members) in enumerate(shares):
-            common = Panes.covering(select_of(member).window for member in (*members, query))
+    ordered = sorted(queries, key=lambda query: -select_of(query).window.slide)
+    shares: list[tuple[Panes, list[Window]]] = []
+    for window in dict.fromkeys(select_of(query).window for query in ordered):
+        for position, (_, windows) in enumerate(shares):
+            common = Panes.covering((*windows, window))
             if common is not None:
-                shares[position] = (common, [*members, query])
+                shares[position] = (common, [*windows, window])
                 break
         else:
-            own = Panes.covering((select_of(query).window,))
+            own = Panes.covering((window,))
             assert own is not None, "one window has at most two edges a slide"
-            shares.append((own, [query]))
-    return shares
+            shares.append((own, [window]))
+    members: dict[Window, list[QueryDefinition]] = {}
+    found = []
+    for panes, windows in shares:
+        sharers: list[QueryDefinition] = []
+        members.update(dict.fromkeys(windows, sharers))
+        found.append((panes, sharers))
+    for query in ordered:
+        members[select_of(query).window].append(query)
+    return found
 
 
 def _synopsis(name: str, panes: Panes, queries: list[QueryDefinition]) -> SynopsisSpec:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sash.errors import BindError
 from sash.lang.bound import QueryDefinition
 from sash.plan.measures import frequent_of
+from sash.plan.periodic import is_periodic
 
 EXACT, ELASTIC = "exact", "elastic"
 MODES = (EXACT, ELASTIC)
@@ -47,15 +48,14 @@ def refresh_of(query: QueryDefinition) -> Refresh:
 def check_refresh(query: QueryDefinition) -> None:
     """Raise BindError if the query asks to be refreshed in a way that it cannot be."""
     refresh_of(query)
-    if "refresh" not in dict(query.options):
-        return
-    if query.select is None:
-        raise _not_for(query, "a query that is kept up row by row", "periodic aggregates have it")
-    if frequent_of(query.select.aggregates):
-        raise _not_for(query, "FREQUENT", "--refresh says it for the whole run")
+    given = [name for name, _ in query.options if name in OPTIONS]
+    if given and not is_periodic(query):
+        raise _not_for(query, given[0], "a query that is kept up row by row", "periodic aggregates have it")
+    if "refresh" in given and query.select is not None and frequent_of(query.select.aggregates):
+        raise _not_for(query, "refresh", "FREQUENT", "--refresh says it for the whole run")
 
 
-def _not_for(query: QueryDefinition, what: str, hint: str) -> BindError:
+def _not_for(query: QueryDefinition, option: str, what: str, hint: str) -> BindError:
     return BindError(
-        f"{query.name}: refresh is not for {what}", place=query.place, hint=hint, id="query-option"
+        f"{query.name}: {option} is not for {what}", place=query.place, hint=hint, id="query-option"
     )

@@ -55,7 +55,7 @@ def analyze(
             monitor=monitor,
             stop=stop,
         )
-    return Run(summary.seconds, summary.measured, summary.rates)
+    return Run(summary.seconds, summary.measured, summary.rates, summary.chosen)
 
 
 def _unwritten(query: QueryDefinition) -> QueryDefinition:

@@ -795,6 +795,7 @@ class Engine:
             self.plane.measured(self._answered),
             self.plane.rates(),
             self._once(),
+            {query.name: self.plane.groups[query.synopsis].notes for query in self.plane.plan.queries},
         )
         self.options.monitor.finished(summary)
         return summary

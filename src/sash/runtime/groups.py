@@ -3,8 +3,9 @@
 A synopsis that is put together from others (002, section 8.3.3) is a group, too, that keeps nothing. Groups
 that have rows in common are moved on together, boundary by boundary (`answer_together`).
 
-How windows are looked up is chosen by what is asked (`plan/synopsis_choice.py`), and again when queries come
-or go and as the groups of the stream become known; answers do not depend on it.
+How windows are looked up (`plan/synopsis_choice.py`) and how groups that pass HAVING are found
+(`plan/filter_choice.py`) is chosen by what is asked, and again when queries come or go and as the groups of
+the stream become known; answers do not depend on it.
 """
 
 from __future__ import annotations
@@ -16,16 +17,20 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from sash.lang.bound import StreamDefinition, Window
+from sash.plan.filter_choice import FilterChoice, Selected, choose_filters
 from sash.plan.panes import last_boundary
 from sash.plan.periodic import PeriodicQuery, SynopsisSpec
 from sash.plan.synopsis_choice import Method, SynopsisChoice, rechoose_synopsis, workload_of
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.build import build_store
+from sash.synopses.collective.filters import Filters
 from sash.synopses.combined import Combined
 from sash.synopses.refresh import Refresher
+from sash.synopses.selection import Selection
 
-# So often are answers given between two choices.
+# So often are answers given between two choices, at the most.
 _ANSWERS_PER_CHOICE = 64
+_BY_INDEX = SynopsisChoice(Method.BASIC, "only groups that indexes find are looked up", 0.0)
 _UNKNOWN = SynopsisChoice(Method.BASIC, "nothing is known of the stream yet", 0.0)
 
 
@@ -62,8 +67,11 @@ class QueryGroup:
         self.refreshers: list[Refresher] = []
         self.choice = _UNKNOWN
         self._chosen_for: set[Window] = set()
+        self.finding = FilterChoice(False, "nothing is known of the stream yet")
+        self._found_for: set[tuple[int, Selection]] = set()
         # How many more times answers are given before the choice is made again.
         self._until_choice = 1
+        self._interval = 1
 
     @property
     def kept(self) -> BasicIntervalSynopsis:
@@ -122,6 +130,7 @@ class QueryGroup:
         if gone:
             self._queries -= gone
             self.refreshers = [refresher for refresher in self.refreshers if not refresher.drop(gone)]
+            self._reconsider(refresher.window for refresher in self.refreshers)
 
     def settle(self, through: int) -> None:
         """After the answers of all boundaries up to `through`."""
@@ -147,26 +156,80 @@ class QueryGroup:
             other = known.setdefault((refresher.window, refresher.is_elastic), refresher)
             if other is not refresher:
                 other.join(refresher)
-        self.refreshers = [refresher for refresher in self.refreshers if not refresher.is_idle]
+        left = [refresher for refresher in self.refreshers if not refresher.is_idle]
+        if len(left) < len(self.refreshers):
+            self.refreshers = left
+            self._until_choice = 1
 
     def _choose(self, synopsis: BasicIntervalSynopsis) -> None:
         """Look windows up in the way that is cheapest for what is asked and what has come so far."""
-        self._until_choice = _ANSWERS_PER_CHOICE
-        windows = {refresher.window for refresher in self._readers if not refresher.is_elastic}
+        # At first little is known of the stream, and soon more.
+        self._interval = min(_ANSWERS_PER_CHOICE, 2 * self._interval)
+        self._until_choice = self._interval
         log, spec = synopsis.log, self.spec
         rows = log.end - log.base
-        if not rows or not windows:
+        if not rows or not self._readers:
             return
         groups = synopsis.groups.size if spec.keys else 1
         panes = log.pane_at(log.end - 1) - log.pane_at(log.base) + 1
+        self._choose_filters(synopsis, rows / panes, groups)
+        found = self._selecting() if synopsis.filters is not None else {}
+        looking = [each for each in self._readers if each not in found and not each.is_elastic]
+        windows = {refresher.window for refresher in looking}
         density = min(1.0, rows / (panes * max(1, groups)))
         workload = workload_of(spec.panes, spec.measures, windows, groups=groups, density=density)
-        choice = rechoose_synopsis(self.choice, workload)
+        choice = rechoose_synopsis(self.choice, workload) if windows else _BY_INDEX
         is_other = choice.method is not self.choice.method or windows != self._chosen_for
         self.choice = choice
         self._chosen_for = windows
         if is_other:
             synopsis.answer_from(build_store(choice.method, workload))
+
+    def _choose_filters(self, synopsis: BasicIntervalSynopsis, rows: float, groups: int) -> None:
+        """Find groups that pass HAVING by indexes if that is cheaper; `rows` are those of a pane."""
+        self.finding = self._choice_of_filters(rows, groups)
+        selecting = self._selecting() if self.finding.is_used else {}
+        wanted = {(refresher.width, selection) for refresher, selection in selecting.items()}
+        if wanted != self._found_for:
+            self._found_for = wanted
+            reach = max((refresher.width for refresher in selecting), default=1)
+            filters = Filters(synopsis.layout, reach, selecting.values()) if wanted else None
+            synopsis.find_by(filters)
+
+    def _selecting(self) -> dict[Refresher, Selection]:
+        """The windows all of whose queries have thresholds that indexes know."""
+        if any(refresher.is_elastic for refresher in self._readers):
+            # They may let the log move on before others have looked.
+            return {}
+        return {r: r.selection for r in self.refreshers if r.selection and r.selection.is_indexed}
+
+    def _choice_of_filters(self, rows: float, groups: int) -> FilterChoice:
+        length = self.spec.panes.period / len(self.spec.panes.offsets)
+        windows = [
+            Selected(
+                selection.probes,
+                refresher.width,
+                min(1.0, length / refresher.window.slide),
+                refresher.passing,
+                refresher.is_whole,
+                refresher.is_changing,
+            )
+            for refresher, selection in self._selecting().items()
+        ]
+        return choose_filters(windows, rows, groups, self.finding.is_used)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was chosen, and why."""
+        answered = f"{self.spec.name} was answered from {self.choice}"
+        if isinstance(self.synopsis, Combined):
+            return ()
+        if not any(refresher.selection for refresher in self.refreshers):
+            return (answered,)
+        found = (
+            self.synopsis.refusal if self.finding.is_used and self.synopsis.refusal else self.finding.reason
+        )
+        return answered, f"{self.spec.name}: {found}"
 
     def horizon(self, through: int) -> int | None:
         """Panes that end by this instant are in no window any more."""

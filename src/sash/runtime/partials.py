@@ -18,8 +18,12 @@ from sash.state.ordering import to_ordinal
 
 
 def to_table(spec: SynopsisSpec, partial: Partial) -> pa.Table:
+    places = [partial.groups] * len(partial.keys)
+    if partial.values is not None:
+        places[-1] = partial.values
     columns: dict[str, pa.Array] = {
-        f"k{i}": key.take(pa.array(partial.groups)) for i, key in enumerate(partial.keys)
+        f"k{i}": key.take(pa.array(place))
+        for i, (key, place) in enumerate(zip(partial.keys, places, strict=True))
     }
     columns["pane"] = pa.array(partial.panes)
     layout = Layout.of(spec.measures)
@@ -54,7 +58,8 @@ def from_table(spec: SynopsisSpec, table: pa.Table) -> Partial:
         floats[:, column] = np.asarray(table.column(f"f{column}"))
     keys = tuple(table.column(f"k{i}").combine_chunks() for i in range(len(spec.keys)))
     rows = np.arange(table.num_rows)
-    return Partial(spec.name, keys, rows, np.asarray(table.column("pane")), ints, floats, words)
+    values = None if spec.of is None else rows
+    return Partial(spec.name, keys, rows, np.asarray(table.column("pane")), ints, floats, words, values)
 
 
 def string_columns(layout: Layout) -> frozenset[int]:

@@ -66,7 +66,6 @@ class Refreshing:
         self._put: set[str] = set()
         self._tasks: dict[str, Task] = {}
         self._task_of: dict[str, str] = {}
-        self._saved: dict[str, list[int]] = {}
         self.decisions = 0
         self.deciding = 0.0
 
@@ -101,7 +100,7 @@ class Refreshing:
             work = replace(standing.work, post=standing.work.post + len(queries))
             yield name, replace(standing, name=name, priority=priority, work=work)
 
-    def _begin(self, through: int, before: int | None) -> None:
+    def _begin(self, before: int | None) -> None:
         """Take up tasks whose streams have begun; `before` is how far answers had come."""
         firsts = {
             name: first
@@ -123,7 +122,7 @@ class Refreshing:
         """The answers that are due and that there is time for (None: all). Synopses are sealed `through`."""
         if not self._tasks:
             return
-        self._begin(through, before)
+        self._begin(before)
         self._scheduler.updated(through)
         begun = self._clock()
         while (execution := self._decide()) is not None:
@@ -147,7 +146,7 @@ class Refreshing:
 
     def resume(self, saved: Saved, through: int) -> None:
         """Go on from a snapshot."""
-        self._begin(through, through)
+        self._begin(through)
         rows = {name: saved[query] for query, name in self._task_of.items() if query in saved}
         self._scheduler.restore(rows, through)
 

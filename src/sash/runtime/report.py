@@ -174,7 +174,8 @@ class Summary:
 
     `answered` counts the result rows per query, `seconds` is the time on the wall, `aside` is the folder in
     which late and rejected rows are kept. `measured` has, per query, what came of the operators of its plan;
-    `rates` the rows per second of event time of each stream; `once` the answers of one-time queries.
+    `rates` the rows per second of event time of each stream; `once` the answers of one-time queries;
+    `chosen`, per query, what the run has chosen by what it learnt.
     """
 
     batches: int
@@ -187,6 +188,7 @@ class Summary:
     measured: Mapping[str, Mapping[Node, Measured]] = field(default_factory=dict, repr=False)
     rates: Mapping[str, float] = field(default_factory=dict)
     once: Mapping[str, pa.Table] = field(default_factory=dict)
+    chosen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Monitor(Protocol):

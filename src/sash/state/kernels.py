@@ -199,6 +199,38 @@ def rescan(
 
 
 @kernel
+def merge_chains(
+    slots: Ints,
+    panes: Ints,
+    ints: Ints,
+    floats: Floats,
+    previous: Ints,
+    heads: Ints,
+    base: int,
+    oldest: int,
+    left: int,
+    right: int,
+    ops: Ints,
+    total_ints: Ints,
+    total_floats: Floats,
+    changed: Bools,
+) -> None:
+    """Merge the rows of panes after `oldest` of some slots, each into a total of its own.
+
+    `changed` tells of which the newest row is not before position `right`, or a row since `left` too old.
+    """
+    for index in range(slots.shape[0]):
+        row = heads[slots[index]] - base
+        changed[index] = row + base >= right
+        while row >= 0 and panes[row] > oldest:
+            merge_ints(total_ints[index], ints[row], ops)
+            merge_floats(total_floats[index], floats[row])
+            row = previous[row] - base
+        if row >= 0 and row + base >= left:
+            changed[index] = True
+
+
+@kernel
 def link_states(slots: Ints, latest: Ints, previous: Ints) -> None:
     """For each row the row before it with the same slot (−1 if none); `latest` ends as the last rows."""
     for row in range(slots.shape[0]):

@@ -16,7 +16,6 @@ from sash.state.jit import kernel
 from sash.synopses.cell_store import CellStore
 from sash.synopses.cells import Floats, Ints, clear, copy_row, merge_row, put
 from sash.synopses.pane_store import power_of_two
-from sash.synopses.rows import PaneRows
 
 
 @kernel
@@ -32,7 +31,6 @@ def append(
     ops: Ints,
     identity: Ints,
     capacity: int,
-    span: int,
     slots: int,
     new_slots: Ints,
     new_panes: Ints,
@@ -47,7 +45,7 @@ def append(
         clear(ints, floats, identity, row, slots)
         start = put(ints, floats, ops, row, new_slots, new_panes, new_ints, new_floats, start, pane)
         level = 1
-        while (1 << level) <= span and ((pane + 1) & ((1 << level) - 1)) == 0:
+        while (1 << level) <= capacity and ((pane + 1) & ((1 << level) - 1)) == 0:
             begin = pane + 1 - (1 << level)
             row = row_of(begin, level, capacity)
             copy_row(ints, floats, row, row_of(begin, level - 1, capacity), slots)
@@ -79,27 +77,11 @@ def most_rows(capacity: int) -> int:
 
 
 class BInt(CellStore):
+    _write = staticmethod(append)
+
     def __init__(self, measures: tuple[Measure, ...], span: int) -> None:
         self.capacity = power_of_two(span)
         super().__init__(measures, span, 2 * self.capacity - 1)
-
-    def _append(self, rows: PaneRows, first: int, through: int) -> None:
-        append(
-            self.cells.ints,
-            self.cells.floats,
-            self.ops,
-            self.identity,
-            self.capacity,
-            self.span,
-            self.slots,
-            rows.slots,
-            rows.panes,
-            rows.ints,
-            rows.floats,
-            0,
-            first,
-            through,
-        )
 
     def _rows(self, left: int, right: int) -> Ints:
         rows = np.empty(most_rows(self.capacity), dtype=np.int64)

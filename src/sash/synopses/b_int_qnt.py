@@ -36,6 +36,8 @@ from sash.synopses.spanned import Spanned
 
 Ints = npt.NDArray[np.int64]
 LARGEST_DENOMINATOR = 10**9
+# Rows are sorted by counting if there are at most so many cells of pane and slot.
+_CELLS_A_ROW, _FEW_CELLS = 8, 1 << 16
 # A list of so many values is kept in order by insertion, a longer one is sorted.
 _FEW = 64
 
@@ -54,11 +56,16 @@ class ValueRows:
         """Values in any order, equal ones as often as they come or with their counts."""
         if counts is None:
             counts = np.ones(len(values), dtype=np.int64)
+        if len(slots) == 0:
+            return ValueRows(slots, panes, values, counts)
+        first, width = int(panes.min()), int(slots.max()) + 1
+        cells = (int(panes.max()) - first + 1) * width
+        if cells <= _CELLS_A_ROW * len(slots) + _FEW_CELLS:
+            return ValueRows(*_gathered(slots, panes, values, counts, first, width, cells))
         order = np.lexsort((values, slots, panes))
         slots, panes, values, counts = slots[order], panes[order], values[order], counts[order]
         starts = _starts(panes, slots, values)
-        sums = np.add.reduceat(counts, starts) if len(starts) else counts
-        return ValueRows(slots[starts], panes[starts], values[starts], sums)
+        return ValueRows(slots[starts], panes[starts], values[starts], np.add.reduceat(counts, starts))
 
     def between(self, first: int, last: int) -> ValueRows:
         """The rows of panes first … last."""
@@ -76,6 +83,49 @@ def _starts(*columns: Ints) -> Ints:
     for column in columns:
         differs[1:] |= column[1:] != column[:-1]
     return np.flatnonzero(differs)
+
+
+@kernel
+def _gathered(
+    slots: Ints, panes: Ints, values: Ints, counts: Ints, first: int, width: int, cells: int
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Rows in order of pane, slot and value, equal ones added up.
+
+    They are sorted by counting into cells of pane and slot; where the values of a cell come in order already,
+    nothing is compared.
+    """
+    place = np.zeros(cells + 1, dtype=np.int64)
+    for row in range(len(slots)):
+        place[(panes[row] - first) * width + slots[row] + 1] += 1
+    for cell in range(cells):
+        place[cell + 1] += place[cell]
+    begins = place[:cells].copy()
+    own_values, own_counts = np.empty_like(values), np.empty_like(counts)
+    is_mixed = np.zeros(cells, dtype=np.bool_)
+    for row in range(len(slots)):
+        cell = (panes[row] - first) * width + slots[row]
+        at = begins[cell]
+        own_values[at], own_counts[at] = values[row], counts[row]
+        if at > place[cell] and own_values[at - 1] >= values[row]:
+            is_mixed[cell] = True
+        begins[cell] = at + 1
+    out_slots, out_panes = np.empty_like(slots), np.empty_like(panes)
+    size = 0
+    for cell in range(cells):
+        begin, end = place[cell], place[cell + 1]
+        if is_mixed[cell]:
+            order = np.argsort(own_values[begin:end])
+            own_values[begin:end] = own_values[begin:end][order]
+            own_counts[begin:end] = own_counts[begin:end][order]
+        start = size
+        for row in range(begin, end):
+            if size > start and own_values[size - 1] == own_values[row]:
+                own_counts[size - 1] += own_counts[row]
+            else:
+                own_values[size], own_counts[size] = own_values[row], own_counts[row]
+                out_slots[size], out_panes[size] = cell % width, first + cell // width
+                size += 1
+    return out_slots[:size], out_panes[:size], own_values[:size], own_counts[:size]
 
 
 @kernel

@@ -33,6 +33,7 @@ from sash.state.groups import GroupTable
 from sash.state.layout import Layout
 from sash.state.ordering import Words, is_code, recode
 from sash.state.panelog import PaneLog
+from sash.synopses.collective.filters import Filters
 from sash.synopses.frequent_items import FrequentItems
 from sash.synopses.pane_store import PaneStore, Totals
 from sash.synopses.rows import PaneRows
@@ -101,9 +102,16 @@ class Sliding:
         self.ints, self.floats, self._newest = self.ints[slots], self.floats[slots], self._newest[slots]
         self._stale = np.zeros(len(slots), dtype=np.bool_)
 
+    def _begin_again(self) -> None:
+        """Nobody has asked for so long that the log has forgotten what the totals hold."""
+        self.left = self.right = self._synopsis.log.base
+        self.ints, self.floats = self._synopsis.layout.empty(len(self.ints))
+
     def advance(self, boundary: int) -> None:
         """Make the window that of `boundary`, which is on an edge and not before the last one."""
         log, panes = self._synopsis.log, self._synopsis.spec.panes
+        if self.left < log.base:
+            self._begin_again()
         oldest = panes.number_at(boundary - self.range)
         right = log.position_after(panes.number_at(boundary))
         left = log.position_after(oldest)
@@ -199,6 +207,8 @@ class BasicIntervalSynopsis:
         self.log = PaneLog(self.layout)
         self.windows: dict[WindowKey, Sliding | Looked] = {}
         self._store: PaneStore | None = None
+        self.filters: Filters | None = None
+        self.refusal: str | None = None
         self._moved: int | None = None
         counting = {each.keys[-1]: each for each in spec.counting() if not each.is_hashed}
         hashing = {each.keys[-1]: each for each in spec.counting() if each.is_hashed}
@@ -254,6 +264,24 @@ class BasicIntervalSynopsis:
         # Windows are made anew when they are next asked for, from what the log or the store has then.
         self.windows = {key: window for key, window in self.windows.items() if key.alone}
 
+    def find_by(self, filters: Filters | None) -> None:
+        """Let groups be found by indexes, which are empty; None: look at all groups again."""
+        self.filters, self.refusal = filters, None
+        if self._moved is not None:
+            self._feed_filters(self._logged(), self._moved)
+        # Those that are still needed are made anew when they are next asked for.
+        self.windows = {key: window for key, window in self.windows.items() if key.alone}
+
+    def _feed_filters(self, rows: PaneRows, through: int) -> None:
+        """Let indexes have rows; if they refuse those, go on without them."""
+        if self.filters is not None:
+            self.filters.feed(rows, through)
+            self.refusal = self.filters.refusal
+            if self.refusal is not None:
+                self.filters = None
+                # What windows are looked up in need not reach as far as those that are looked up now.
+                self.answer_from(None)
+
     def _logged(self) -> PaneRows:
         log = self.log
         size = log.end - log.base
@@ -281,6 +309,32 @@ class BasicIntervalSynopsis:
             np.zeros_like(totals.ints),
         )
         return totals
+
+    def chained(self, slots: Int64Array, oldest: int, left: int, right: int) -> tuple[Totals, BoolArray]:
+        """The measures of some groups over all panes after `oldest`, each from its chain.
+
+        Also whether a group has rows after the position `right` of the log, or has lost some since `left`.
+        """
+        log = self.log
+        totals = Totals(*self.layout.empty(len(slots)))
+        changed = np.zeros(len(slots), dtype=np.bool_)
+        kernels.merge_chains(
+            slots,
+            log.panes,
+            log.ints,
+            log.floats,
+            log.previous,
+            log.heads,
+            log.base,
+            oldest,
+            left,
+            right,
+            self.ops,
+            totals.ints,
+            totals.floats,
+            changed,
+        )
+        return totals, changed
 
     def absorb(self, partial: Partial) -> None:
         """Take in what a chunk adds, or counts of values. Its panes are open: after the last sealed one."""
@@ -352,6 +406,7 @@ class BasicIntervalSynopsis:
             self.log.append(head.slots, head.panes, head.ints, head.floats)
         if self._store is not None:
             self._store.update(head, pane)
+        self._feed_filters(head, pane)
         for counts in self.values.values():
             counts.move_to(pane, self.groups.size)
         self._moved = pane if self._moved is None else max(pane, self._moved)
@@ -406,6 +461,8 @@ class BasicIntervalSynopsis:
         self.log.renumber(place, len(slots))
         if self._store is not None:
             self._store.renumber(slots)
+        if self.filters is not None:
+            self.filters.renumber(slots)
         for window in self.windows.values():
             window.renumber(slots)
         for counts in self.values.values():
@@ -430,6 +487,7 @@ class BasicIntervalSynopsis:
         waiting = sum(rows.nbytes for rows in (self._sealed, *self._open))
         windows = sum(window.nbytes for window in self.windows.values())
         store = 0 if self._store is None else self._store.nbytes
+        store += 0 if self.filters is None else self.filters.nbytes
         values = sum(counts.nbytes for counts in self.values.values())
         values += sum(items.nbytes for items in self.frequent.values())
         return self.log.nbytes + self.groups.nbytes + words + totals + waiting + windows + store + values

@@ -26,6 +26,7 @@ from sash.state.groups import GroupTable
 from sash.state.layout import Layout
 from sash.state.ordering import Words
 from sash.synopses.basic_interval import BasicIntervalSynopsis, Dependent, Looked, Sliding, WindowKey
+from sash.synopses.collective.filters import Filters
 from sash.synopses.frequent_items import FrequentItems
 from sash.synopses.pane_store import Totals
 from sash.synopses.value_counts import ValueCounts
@@ -144,6 +145,8 @@ class Combined:
         self.words: dict[int, Words] = {}
         self.values: dict[Scalar | Sketched, ValueCounts] = {}
         self.frequent: dict[AggregateCall, FrequentItems] = {}
+        # There are no rows of its own to keep an index of.
+        self.filters: Filters | None = None
 
     @property
     def bases(self) -> list[BasicIntervalSynopsis]:

@@ -154,10 +154,11 @@ class FrequentItems:
     def absorb(self, partial: Partial) -> None:
         """Take in what a chunk counts. Its sub-windows are open."""
         *keys, values = (plain(key) for key in partial.keys)
-        slots = self.groups.encode(keys) if keys else np.zeros(len(values), dtype=np.int64)
+        slots = self.groups.encode(keys) if keys else np.zeros(len(partial.panes), dtype=np.int64)
         codes, is_null = self._read(values)
-        rows = partial.groups
-        self._hold(_Rows(partial.panes, slots[rows], codes[rows], is_null[rows], partial.ints[:, 0]))
+        assert partial.values is not None
+        rows, given = partial.groups, partial.values
+        self._hold(_Rows(partial.panes, slots[rows], codes[given], is_null[given], partial.ints[:, 0]))
 
     def _read(self, values: pa.Array) -> tuple[Int64Array, BoolArray]:
         """Codes of values, each of which is to be held, and which of them are NULL."""

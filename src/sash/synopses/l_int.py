@@ -90,6 +90,8 @@ def extend(
 class LInt(CellStore):
     """`widths` are those of the windows; with `has_suffixes_only` other windows are merged pane by pane."""
 
+    _write = staticmethod(naive.append)
+
     def __init__(
         self,
         measures: tuple[Measure, ...],
@@ -111,21 +113,7 @@ class LInt(CellStore):
 
     def _append(self, rows: PaneRows, first: int, through: int) -> None:
         assert self.begin is not None
-        naive.append(
-            self.cells.ints,
-            self.cells.floats,
-            self.ops,
-            self.identity,
-            self.capacity,
-            self.slots,
-            rows.slots,
-            rows.panes,
-            rows.ints,
-            rows.floats,
-            0,
-            first,
-            through,
-        )
+        super()._append(rows, first, through)
         for each in self.classes:
             extend(
                 self.cells.ints,

@@ -57,26 +57,11 @@ def rows_between(left: int, right: int, capacity: int, rows: Ints) -> int:
 
 
 class MaterialiseNone(CellStore):
+    _write = staticmethod(append)
+
     def __init__(self, measures: tuple[Measure, ...], span: int) -> None:
         self.capacity = power_of_two(span)
         super().__init__(measures, span, self.capacity)
-
-    def _append(self, rows: PaneRows, first: int, through: int) -> None:
-        append(
-            self.cells.ints,
-            self.cells.floats,
-            self.ops,
-            self.identity,
-            self.capacity,
-            self.slots,
-            rows.slots,
-            rows.panes,
-            rows.ints,
-            rows.floats,
-            0,
-            first,
-            through,
-        )
 
     def _rows(self, left: int, right: int) -> Ints:
         rows = np.empty(right - left, dtype=np.int64)

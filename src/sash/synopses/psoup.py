@@ -17,7 +17,6 @@ from sash.plan.measures import Measure
 from sash.state.jit import kernel
 from sash.synopses.cell_store import CellStore
 from sash.synopses.cells import Floats, Ints, clear, merge_row, put
-from sash.synopses.rows import PaneRows
 
 ARITY = 4
 
@@ -104,6 +103,8 @@ def scratch(capacity: int) -> tuple[Ints, Ints]:
 
 
 class PSoup(CellStore):
+    _write = staticmethod(append)
+
     def __init__(self, measures: tuple[Measure, ...], span: int) -> None:
         self.capacity = 1
         while self.capacity < span:
@@ -111,23 +112,6 @@ class PSoup(CellStore):
         nodes = (ARITY * self.capacity - 1) // (ARITY - 1)
         super().__init__(measures, span, nodes)
         self._rows_found, self._work = scratch(self.capacity)
-
-    def _append(self, rows: PaneRows, first: int, through: int) -> None:
-        append(
-            self.cells.ints,
-            self.cells.floats,
-            self.ops,
-            self.identity,
-            self.capacity,
-            self.slots,
-            rows.slots,
-            rows.panes,
-            rows.ints,
-            rows.floats,
-            0,
-            first,
-            through,
-        )
 
     def _rows(self, left: int, right: int) -> Ints:
         return self._rows_found[: decompose(left, right, self.capacity, self._rows_found, self._work)]

@@ -28,8 +28,10 @@ from sash.operators.evaluate import ARROW_TYPES, evaluate
 from sash.plan.panes import first_boundary
 from sash.plan.periodic import PeriodicQuery
 from sash.state.groups import GroupTable, canonical, plain
-from sash.state.keytable import grown
+from sash.state.keytable import distinct, grown
 from sash.synopses.basic_interval import BasicIntervalSynopsis, WindowKey
+from sash.synopses.cells import roomier
+from sash.synopses.collective.filters import Filters
 from sash.synopses.combined import AnyWindow, Synopsis
 from sash.synopses.families import Family, families_of
 from sash.synopses.pane_store import Totals
@@ -88,7 +90,7 @@ class Refresher:
         self.window = window
         self._stream = stream
         self._whole = [q for q in queries if q.select.operator is OutputOperator.RSTREAM]
-        self._changing = [q for q in queries if q not in self._whole]
+        self._changing = [q for q in queries if q.select.operator is not OutputOperator.RSTREAM]
         # Without GROUP BY keys an aggregate has one row even over an empty window.
         self._is_global = not synopsis.spec.keys
         calls = [call for query in queries for call in query.select.aggregates]
@@ -102,8 +104,10 @@ class Refresher:
         self._empty_since: int | None = None
         self._changes = Stack()
         self._wholes = Stack()
-        # Of each group whether it has passed the selection, since the last boundary; None: to be found out.
+        # Whether each group passed the selection at the last boundary, and which did: where it is known.
         self._held: BoolArray | None = None
+        self._passed: Int64Array | None = None
+        self._whole_rows = 0
         self._arrange()
         synopsis.dependents.append(self)
 
@@ -112,8 +116,11 @@ class Refresher:
         self._families_whole, self._alone_whole = families_of(self._whole)
         self._families_changing, self._alone_changing = families_of(self._changing)
         queries = (*self._whole, *self._changing)
-        self.selection = None if self._is_global else Selection.of(query.select for query in queries)
-        self._held = None
+        self.selection = None if self._is_global else Selection.of([query.select for query in queries])
+        if self.selection is not None:
+            self._forget(np.flatnonzero(~self.selection.passes(self._synopsis.layout, *self._before)))
+        self._values.follows_some = self.selection is not None
+        self._held = self._passed = None
 
     def drop(self, queries: Collection[str]) -> bool:
         """Go on without some queries; gives whether none is left."""
@@ -171,6 +178,26 @@ class Refresher:
         return all(span.is_empty for span in self._spans)
 
     @property
+    def width(self) -> int:
+        """How many panes the window has, at the most."""
+        return self._synopsis.spec.panes.count_in(self.window.range)
+
+    @property
+    def passing(self) -> int:
+        """How many groups are beyond the loosest thresholds."""
+        return int(np.count_nonzero(self._holding())) if self._changing else self._whole_rows
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all groups of an answer are asked for at every boundary."""
+        return bool(self._whole)
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether what has changed is asked for."""
+        return bool(self._changing)
+
+    @property
     def is_full(self) -> bool:
         return self._changes.rows + self._wholes.rows >= FLUSH_ROWS
 
@@ -194,20 +221,62 @@ class Refresher:
 
     def step(self, boundary: int, through: int) -> None:
         """Answer at `boundary`, to which the synopsis has moved on its way to `through`."""
-        totals = self._synopsis.window(self.key)
-        totals.advance(boundary)
         self._values.advance(boundary)
-        if self._changing:
-            slots = self._relevant(self._touched(totals.positions), totals)
-            ints = self._values.beside(totals.ints[slots], slots)
-            self._changes.push(boundary, slots, ints, totals.floats[slots])
-        self._move(totals.positions)
+        filters, selection = self._synopsis.filters, self.selection
+        newest = self._synopsis.spec.panes.number_at(boundary)
+        if filters is not None and selection is not None and filters.cover(selection, self.width, newest):
+            self._find(boundary, filters, selection)
+        else:
+            self._look(boundary)
         self._last = boundary
         if self._whole:
-            slots = self._present(totals)
-            ints = self._values.beside(totals.ints[slots], slots)
-            self._wholes.push(boundary, slots, ints, totals.floats[slots])
             self._guard_against_jumps(boundary, through)
+
+    def _look(self, boundary: int) -> None:
+        """Look at the totals of all groups that have changed, or for Rstream of all."""
+        totals = self._synopsis.window(self.key)
+        totals.advance(boundary)
+        if self._changing:
+            slots = self._relevant(self._touched(totals.positions), totals)
+            self._push(self._changes, boundary, slots, totals.ints[slots], totals.floats[slots])
+        self._move(totals.positions)
+        if self._whole:
+            slots = self._present(totals)
+            self._whole_rows = len(slots)
+            self._push(self._wholes, boundary, slots, totals.ints[slots], totals.floats[slots])
+
+    def _find(self, boundary: int, filters: Filters, selection: Selection) -> None:
+        """Find the groups that pass by indexes, and look at those and at the ones that passed before."""
+        panes = self._synopsis.spec.panes
+        oldest, newest = panes.number_at(boundary - self.window.range), panes.number_at(boundary)
+        slots = filters.candidates(selection, oldest, newest)
+        if self._changing:
+            passed = np.flatnonzero(self._holding()) if self._passed is None else self._passed
+            slots = distinct(np.concatenate([slots, passed]))
+        (span,) = self._spans
+        totals, changed = span.synopsis.chained(slots, oldest, span.left, span.right)
+        passes = selection.passes(self._synopsis.layout, totals.ints, totals.floats)
+        if self._changing:
+            held = self._holding()
+            rows = np.flatnonzero(changed & (passes | held[slots]))
+            self._push(self._changes, boundary, slots[rows], totals.ints[rows], totals.floats[rows])
+            held[slots] = passes
+            self._passed = slots[passes]
+        log = span.synopsis.log
+        self._move([(log.position_after(oldest), log.position_after(newest))])
+        if self._whole:
+            self._whole_rows = int(np.count_nonzero(passes))
+            self._push(self._wholes, boundary, slots[passes], totals.ints[passes], totals.floats[passes])
+
+    def _push(
+        self,
+        stack: Stack,
+        boundary: int,
+        slots: Int64Array,
+        ints: Int64Array,
+        floats: npt.NDArray[np.float64],
+    ) -> None:
+        stack.push(boundary, slots, self._values.beside(ints, slots), floats)
 
     def _present(self, totals: AnyWindow) -> Int64Array:
         """The groups that may be in an answer."""
@@ -221,13 +290,20 @@ class Refresher:
         """Those of some groups that have changed which may be in an answer, or were."""
         if self.selection is None:
             return slots
-        if self._held is None:
-            self._held = self._before[0][:, 0] > 0
-        self._held = grown(self._held, max(len(self._held), self._synopsis.groups.size), False)
+        held = self._holding()
         passes = self.selection.passes(self._synopsis.layout, totals.ints[slots], totals.floats[slots])
-        found = slots[passes | self._held[slots]]
-        self._held[slots] = passes
+        found = slots[passes | held[slots]]
+        held[slots] = passes
+        self._passed = None
         return found
+
+    def _holding(self) -> BoolArray:
+        """Of each group whether it passed the selection at the last boundary."""
+        held = self._before[0][:, 0] > 0 if self._held is None else self._held
+        if len(held) < self._synopsis.groups.size:
+            held = grown(held, roomier(len(held), self._synopsis.groups.size), False)
+        self._held = held
+        return held
 
     def _guard_against_jumps(self, boundary: int, through: int) -> None:
         """Refuse to write a row a slide over a gap that no real stream has."""
@@ -274,7 +350,7 @@ class Refresher:
         self._before = self._values.empty(len(totals.ints))
         self._before[0][slots] = self._values.beside(totals.ints[slots], slots)
         self._before[1][slots] = totals.floats[slots]
-        self._held = None
+        self._held = self._passed = None
         self._has_answered = True
 
     def renumber(self, slots: Int64Array) -> None:
@@ -284,7 +360,7 @@ class Refresher:
         known = slots < have
         ints[known], floats[known] = self._before[0][slots[known]], self._before[1][slots[known]]
         self._before = (ints, floats)
-        self._held = None
+        self._held = self._passed = None
 
     def totals(self) -> Int64Array:
         return self._before[0]

@@ -14,6 +14,7 @@ from sash.lang.bound import AggregateCall, BoundSelect
 from sash.operators.evaluate import evaluate_mask
 from sash.state import kernels
 from sash.state.groups import plain
+from sash.state.keytable import distinct
 from sash.synopses.combined import Synopsis
 from sash.synopses.finalize import Values, finalize
 from sash.synopses.thresholds import Column
@@ -21,6 +22,9 @@ from sash.synopses.value_states import ValueStates
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+
+# Slots are sorted if groups are so many times as many, else marked among all groups.
+_SPARSE = 16
 
 
 class Stack:
@@ -69,24 +73,24 @@ class States:
         self._calls = calls
         self._is_global = is_global
         slots = np.concatenate(stack.slots)
+        self._groups, numbers = _numbered(slots, synopsis.groups.size)
         carried = np.zeros(0, dtype=np.int64)
         if before is not None:
             if is_global:
                 carried = np.zeros(int(has_answered), dtype=np.int64)
             else:
-                marks = np.zeros(len(before[0]), dtype=np.bool_)
-                marks[slots] = True
-                carried = np.flatnonzero(marks & (before[0][:, 0] > 0))
-            self.ints = np.concatenate([before[0][carried], *stack.ints])
-            self.floats = np.concatenate([before[1][carried], *stack.floats])
+                carried = np.flatnonzero(before[0][self._groups, 0] > 0)
+            from_before = self._groups[carried]
+            self.ints = np.concatenate([before[0][from_before], *stack.ints])
+            self.floats = np.concatenate([before[1][from_before], *stack.floats])
         else:
             self.ints, self.floats = np.concatenate(stack.ints), np.concatenate(stack.floats)
         self.carried = len(carried)
-        self.slots = np.concatenate([carried, slots])
+        self.slots = np.concatenate([self._groups[carried], slots])
         self.instants = np.concatenate([np.zeros(len(carried), dtype=np.int64), *stack.instants])
         self.previous = np.empty(len(self.slots), dtype=np.int64)
-        self._latest = np.full(synopsis.groups.size, -1, dtype=np.int64)
-        kernels.link_states(self.slots, self._latest, self.previous)
+        self._latest = np.full(len(self._groups), -1, dtype=np.int64)
+        kernels.link_states(np.concatenate([carried, numbers]), self._latest, self.previous)
         self._values: dict[AggregateCall, Values] = {}
         self._compared: dict[Column, Compared] = {}
 
@@ -112,8 +116,7 @@ class States:
 
     def remember(self, before: tuple[Int64Array, npt.NDArray[np.float64]]) -> Int64Array:
         """Store the last state of each group in `before`; gives which groups those are."""
-        slots = np.flatnonzero(self._latest >= 0)
-        rows = self._latest[slots]
+        slots, rows = self._groups, self._latest
         before[0][slots], before[1][slots] = self.ints[rows], self.floats[rows]
         return slots
 
@@ -161,3 +164,13 @@ class States:
             # A constant expression still has one value a row.
             columns["row"] = pa.nulls(len(self.slots) if rows is None else len(rows), pa.int8())
         return pa.table(columns)
+
+
+def _numbered(slots: Int64Array, groups: int) -> tuple[Int64Array, Int64Array]:
+    """The different slots, ascending, and of each the number that it has among them."""
+    if _SPARSE * len(slots) < groups:
+        found = distinct(slots)
+        return found, np.searchsorted(found, slots)
+    marks = np.zeros(groups, dtype=np.bool_)
+    marks[slots] = True
+    return np.flatnonzero(marks), (np.cumsum(marks) - 1)[slots]

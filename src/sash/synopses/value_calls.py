@@ -25,8 +25,10 @@ from sash.state.ordering import canonical, ordinal_to_double
 from sash.synopses.b_int_qnt import LARGEST_DENOMINATOR, Tallies
 from sash.synopses.indexed_values import IndexedWindow
 from sash.synopses.value_counts import ValueCounts
+from sash.synopses.value_window import ValueWindow
 
 _F = AggregateFunction
+QUANTILES = (_F.QUANTILE, _F.APPROX_QUANTILE)
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Answer = tuple[Ints | pa.Array, Bools]
@@ -103,6 +105,17 @@ def _quantile(
     places = np.searchsorted(upto, before + np.maximum(ranks, 1), side="left")
     ordinals = np.zeros(len(present), dtype=np.int64)
     ordinals[valid] = tallies.values[places[valid]]
+    return _decoded(ordinals, valid, counts)
+
+
+def quantile(call: AggregateCall, window: ValueWindow, slots: Ints, counts: ValueCounts) -> Answer:
+    """The ⌈p·n⌉-th least value of each of some slots, which ascend, without a copy of the values."""
+    fraction = fraction_of(call).limit_denominator(LARGEST_DENOMINATOR)
+    ordinals, totals = window.quantiles(slots, fraction.numerator, fraction.denominator)
+    return _decoded(ordinals, totals > 0, counts)
+
+
+def _decoded(ordinals: Ints, valid: Bools, counts: ValueCounts) -> Answer:
     match counts.argument.type:
         case Type.STRING:
             return counts.decode(ordinals[valid]).take(_places(valid)), valid

@@ -2,16 +2,16 @@
 
 The values of an argument are one more grouping, by (keys …, argument), which the pre-aggregation counts in
 panes. Here they are kept under the groups of the synopsis whose queries ask for them: a log of sealed panes,
-and for each window length the values of the window, in order, with their counts. When a window moves, what
-enters and what leaves is sorted and merged into that; nothing is counted again.
+and for each window the values in it, with their counts (`value_window.py`). When a window moves, what enters
+and leaves is added; nothing is counted again. A window can follow just the groups that somebody wants to see.
 
 Values are integers in the order of the values they stand for (see state/ordering); NULLs are left out. For
 approximate aggregates a complete pane keeps only some of them (`thinning.py`).
 
-Needs: nothing of the aggregate; values that can be ordered. Time: moving a window costs a sort of the rows
-that enter and leave and one pass over the different values of the window, a few nanoseconds each; answering
-costs time in the values of the groups that are asked for. Space: 40 bytes per different value of a pane and
-group, 24 per different value of a window and group.
+Needs: nothing of the aggregate; values that can be ordered. Time: moving a window costs about a nanosecond
+per row that enters or leaves where the values are few, else one pass over the values of the groups concerned;
+answering costs time in the values of the groups that are asked for. Space: 40 bytes per different value of a
+pane and group; per window 8 for each counter, or 24 per different value and group.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from sash.lang.types import Type
 from sash.operators.aggregates.values import column_array
 from sash.operators.evaluate import ARROW_TYPES
 from sash.operators.preaggregate import Partial
+from sash.plan.panes import Panes
 from sash.plan.periodic import SynopsisSpec
 from sash.plan.sketches import SketchKind
 from sash.state import kernels
 from sash.state.groups import GroupTable
-from sash.state.jit import kernel
 from sash.state.layout import Layout
 from sash.state.ordering import Words, ordinal_to_double, to_ordinal
 from sash.state.panelog import PaneLog
-from sash.synopses.b_int_qnt import Tallies, ValueRows
+from sash.synopses.b_int_qnt import ValueRows
 from sash.synopses.indexed_values import IndexedWindow
 from sash.synopses.thinning import thinned
+from sash.synopses.value_window import ValueWindow
 
 Ints = npt.NDArray[np.int64]
 
@@ -43,106 +44,6 @@ Ints = npt.NDArray[np.int64]
 _LAYOUT = Layout((), (), (), (kernels.ADD, kernels.MAX), 0)
 # Words that nothing refers to any more are dropped once they are the greater part of so many.
 _LEAST_TO_COMPACT = 1024
-
-
-@kernel
-def _merge(
-    slots: Ints,
-    values: Ints,
-    counts: Ints,
-    more_slots: Ints,
-    more_values: Ints,
-    more_counts: Ints,
-    out_slots: Ints,
-    out_values: Ints,
-    out_counts: Ints,
-) -> int:
-    """Two sorted runs as one, equal entries added up and those that are 0 left out; gives its length."""
-    a, b, size = 0, 0, 0
-    while a < len(slots) or b < len(more_slots):
-        order = 0
-        if b >= len(more_slots):
-            order = -1
-        elif a >= len(slots):
-            order = 1
-        elif slots[a] != more_slots[b]:
-            order = -1 if slots[a] < more_slots[b] else 1
-        elif values[a] != more_values[b]:
-            order = -1 if values[a] < more_values[b] else 1
-        count = 0
-        if order <= 0:
-            out_slots[size], out_values[size] = slots[a], values[a]
-            count += counts[a]
-            a += 1
-        if order >= 0:
-            out_slots[size], out_values[size] = more_slots[b], more_values[b]
-            count += more_counts[b]
-            b += 1
-        if count != 0:
-            out_counts[size] = count
-            size += 1
-    return size
-
-
-class ValueWindow:
-    """The values of a window of one length, by slot and value. It holds the log's rows left … right."""
-
-    def __init__(self, counts: ValueCounts, range_: int) -> None:
-        self._all = counts
-        self.range = range_
-        self._clear(counts.log.base)
-
-    def _clear(self, position: int) -> None:
-        self.left = self.right = position
-        self.slots, self.values, self.counts = (np.zeros(0, dtype=np.int64) for _ in range(3))
-
-    def advance(self, boundary: int) -> None:
-        """Make the window that of `boundary`, which is on an edge and not before the last one."""
-        log, panes = self._all.log, self._all.spec.panes
-        left = log.position_after(panes.number_at(boundary - self.range))
-        right = log.position_after(panes.number_at(boundary))
-        if left >= self.right or self.left < log.base:
-            self._clear(left)
-        going, coming = (
-            slice(self.left - log.base, left - log.base),
-            slice(self.right - log.base, right - log.base),
-        )
-        self.left, self.right = left, right
-        slots = np.concatenate([log.slots[going], log.slots[coming]])
-        if len(slots):
-            values = np.concatenate([log.ints[going, 1], log.ints[coming, 1]])
-            counts = np.concatenate([-log.ints[going, 0], log.ints[coming, 0]])
-            self._add(ValueRows.of(slots, np.zeros(len(slots), dtype=np.int64), values, counts))
-
-    def _add(self, rows: ValueRows) -> None:
-        size = len(self.slots) + len(rows.slots)
-        out = tuple(np.empty(size, dtype=np.int64) for _ in range(3))
-        held = self.slots, self.values, self.counts
-        size = _merge(*held, rows.slots, rows.values, rows.counts, *out)
-        self.slots, self.values, self.counts = (column[:size] for column in out)
-
-    def tallies(self, slots: Ints) -> Tallies:
-        """The values of some slots, which ascend."""
-        begins, ends = (np.searchsorted(self.slots, slots, side=side) for side in ("left", "right"))
-        lengths = ends - begins
-        offsets = np.zeros(len(slots) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        places = np.repeat(begins - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Tallies(slots, offsets, self.values[places], self.counts[places])
-
-    def recode(self, codes: Ints) -> None:
-        """Words have other codes, in the same order."""
-        self.values = codes[self.values]
-
-    def renumber(self, place: Ints) -> None:
-        """Slot s is now place[s], in the same order."""
-        if self.left < self._all.log.base:
-            self._clear(self._all.log.base)
-        self.slots = place[self.slots]
-
-    @property
-    def nbytes(self) -> int:
-        return self.slots.nbytes + self.values.nbytes + self.counts.nbytes
 
 
 class ValueCounts:
@@ -153,15 +54,18 @@ class ValueCounts:
         self.spec = spec
         self.argument = spec.keys[-1]
         self._kind = kind
-        self.log = PaneLog(_LAYOUT)
-        self.windows: dict[tuple[int, int], ValueWindow | IndexedWindow] = {}
+        self.log = PaneLog(_LAYOUT, chained=False)
+        self.windows: dict[tuple[int, ...], ValueWindow | IndexedWindow] = {}
         self._index: IndexSpec | None = None
         self._words = Words()
         self._open: list[ValueRows] = []
         self._sealed = _none()
+        # How many slots there are, and between which the values of the log have been, ever since.
+        self.slots = 0
+        self.extent = (0, -1)
 
-    def window(self, key: tuple[int, int]) -> ValueWindow | IndexedWindow:
-        """The window of a length and of who moves it on, made on first use."""
+    def window(self, key: tuple[int, ...]) -> ValueWindow | IndexedWindow:
+        """The window of a length, of who moves it on, and of some groups or all; made on first use."""
         if key not in self.windows:
             index = self._index
             made = ValueWindow(self, key[0]) if index is None else IndexedWindow(self, key[0], index)
@@ -169,11 +73,15 @@ class ValueCounts:
         return self.windows[key]
 
     def answer_from(self, index: IndexSpec | None) -> None:
-        """Keep the values of windows in an index, if there are no groups; None: as one sorted run."""
+        """Keep the values of windows in an index, if there are no groups; None: as they suit best."""
         if index != self._index:
             self._index = index
             # Windows are made anew when they are next asked for, from what the log has.
             self.windows = {}
+
+    @property
+    def panes(self) -> Panes:
+        return self.spec.panes
 
     # ---------------------------------------------------------------- panes
 
@@ -183,11 +91,16 @@ class ValueCounts:
         values, words = to_ordinal(given, Type.BIGINT if self.spec.is_hashed else self.argument.type)
         if words is not None:
             values = self._learn(words)[values] if len(words) else values
-        rows = partial.groups[np.asarray(given.is_valid())[partial.groups]]
-        present = np.asarray(given.is_valid())[partial.groups]
-        slots = groups.encode(keys)[rows] if keys else np.zeros(len(rows), dtype=np.int64)
-        counts = partial.ints[present, 0]
-        self._open.append(ValueRows(slots, partial.panes[present], values[rows], counts))
+        assert partial.values is not None
+        slots = groups.encode(keys) if keys else np.zeros(1, dtype=np.int64)
+        owners, places, panes, counts = partial.groups, partial.values, partial.panes, partial.ints[:, 0]
+        if not keys:
+            owners = np.zeros(len(places), dtype=np.int64)
+        if given.null_count:
+            present = np.asarray(given.is_valid())[places]
+            owners, places = owners[present], places[present]
+            panes, counts = panes[present], counts[present]
+        self._open.append(ValueRows(slots[owners], panes, values[places], counts))
 
     def _learn(self, words: pa.Array) -> Ints:
         """The codes of words, which become known."""
@@ -203,6 +116,7 @@ class ValueCounts:
         self._sealed = _with_values(self._sealed, codes[self._sealed.values])
         logged = self.log.ints[: self.log.end - self.log.base]
         logged[:, 1] = codes[logged[:, 1]]
+        self.extent = (0, len(self._words.values) - 1)
         for window in self.windows.values():
             window.recode(codes)
 
@@ -213,10 +127,10 @@ class ValueCounts:
         rows = _concatenated(self._open)
         closed = rows.panes <= pane
         if closed.any():
-            merged = ValueRows.of(*_where(rows, closed))
+            merged = ValueRows.of(*(_columns(rows) if closed.all() else _where(rows, closed)))
             if self._kind is not None:
                 merged = thinned(self._kind, merged)
-            self._sealed = _concatenated([self._sealed, merged])
+            self._sealed = _concatenated([self._sealed, merged]) if len(self._sealed.panes) else merged
             rows = ValueRows(*_where(rows, ~closed))
         self._open = [rows] if len(rows.panes) else []
 
@@ -224,11 +138,17 @@ class ValueCounts:
         """Let the log have every sealed pane up to `pane`; there are so many slots."""
         count = int(np.searchsorted(self._sealed.panes, pane, side="right"))
         self.log.reserve_slots(slots)
+        self.slots = slots
         if count:
             head = self._sealed.between(int(self._sealed.panes[0]), pane)
             self._sealed = self._sealed.between(pane + 1, int(self._sealed.panes[-1]))
+            self._extend(int(head.values.min()), int(head.values.max()))
             ints = np.stack([head.counts, head.values], axis=1)
             self.log.append(head.slots, head.panes, ints, np.zeros((count, 0)))
+
+    def _extend(self, least: int, greatest: int) -> None:
+        first, last = self.extent
+        self.extent = (least, greatest) if first > last else (min(first, least), max(last, greatest))
 
     def trim(self, pane: int | None) -> None:
         """Forget panes before `pane`; None: all that are in the log."""
@@ -236,6 +156,9 @@ class ValueCounts:
         self.log.trim(position)
         # A window that nobody moves on would begin anew.
         self.windows = {key: window for key, window in self.windows.items() if window.left >= self.log.base}
+        for window in self.windows.values():
+            if isinstance(window, ValueWindow):
+                window.unfollow()
         if len(self._words.values) >= _LEAST_TO_COMPACT:
             self._forget_words()
 
@@ -291,9 +214,16 @@ def _with_values(rows: ValueRows, values: Ints) -> ValueRows:
 
 
 def _where(rows: ValueRows, kept: npt.NDArray[np.bool_]) -> tuple[Ints, Ints, Ints, Ints]:
-    return rows.slots[kept], rows.panes[kept], rows.values[kept], rows.counts[kept]
+    slots, panes, values, counts = (column[kept] for column in _columns(rows))
+    return slots, panes, values, counts
+
+
+def _columns(rows: ValueRows) -> tuple[Ints, Ints, Ints, Ints]:
+    return rows.slots, rows.panes, rows.values, rows.counts
 
 
 def _concatenated(parts: list[ValueRows]) -> ValueRows:
-    columns = ("slots", "panes", "values", "counts")
-    return ValueRows(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*(_columns(part) for part in parts), strict=True)
+    return ValueRows(*(np.concatenate(column) for column in columns))

@@ -20,10 +20,12 @@ from sash.plan.measures import Kept, algebra_of, frequent_of
 from sash.plan.sketches import Sketched, sketched
 from sash.state.groups import Dictionary
 from sash.state.layout import Layout
+from sash.synopses.b_int_qnt import Tallies
 from sash.synopses.finalize import Values
 from sash.synopses.frequent_items import FrequentItems
-from sash.synopses.value_calls import answer, answer_from_index
-from sash.synopses.value_counts import ValueCounts, ValueWindow
+from sash.synopses.value_calls import QUANTILES, answer, answer_from_index, quantile
+from sash.synopses.value_counts import ValueCounts
+from sash.synopses.value_window import ValueWindow
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -53,6 +55,8 @@ class ValueStates:
         """`window`: its length, and who moves it on."""
         self._synopsis = synopsis
         self._window = window
+        # Whether groups that are not asked for need not be followed.
+        self.follows_some = False
         self._first = len(synopsis.layout.operations)
         needing = dict.fromkeys(call for call in calls if algebra_of(call).kept is not Kept.MEASURES)
         self._columns = {call: self._first + 2 * number for number, call in enumerate(needing)}
@@ -80,9 +84,13 @@ class ValueStates:
         beside = np.zeros((rows, 2 * len(self._columns)), dtype=np.int64)
         return np.concatenate([ints, beside], axis=1), floats
 
+    @property
+    def _key(self) -> tuple[int, ...]:
+        return (*self._window, int(self.follows_some))
+
     def advance(self, boundary: int) -> None:
         for counts in self._counts.values():
-            counts.window(self._window).advance(boundary)
+            counts.window(self._key).advance(boundary)
         for items in self._frequent.values():
             items.advance(boundary)
 
@@ -91,12 +99,11 @@ class ValueStates:
         if not self._columns:
             return ints
         columns = [ints]
-        windows = {source: counts.window(self._window) for source, counts in self._counts.items()}
-        tallies = {
-            source: window.tallies(slots)
-            for source, window in windows.items()
-            if isinstance(window, ValueWindow)
-        }
+        windows = {source: counts.window(self._key) for source, counts in self._counts.items()}
+        tallies: dict[Scalar | Sketched, Tallies] = {}
+        for window in windows.values():
+            if self.follows_some and isinstance(window, ValueWindow):
+                window.follow(slots)
         for call in self._columns:
             if call in self._frequent:
                 bits = self._frequent[call].answer(slots).texts()
@@ -104,10 +111,14 @@ class ValueStates:
             else:
                 source = self._source[call]
                 counts, window = self._counts[source], windows[source]
-                if isinstance(window, ValueWindow):
-                    bits, valid = answer(call, tallies[source], counts)
-                else:
+                if not isinstance(window, ValueWindow):
                     bits, valid = answer_from_index(call, window, slots, counts)
+                elif call.function in QUANTILES and not call.is_distinct:
+                    bits, valid = quantile(call, window, slots, counts)
+                else:
+                    if source not in tallies:
+                        tallies[source] = window.tallies(slots)
+                    bits, valid = answer(call, tallies[source], counts)
             if isinstance(bits, pa.Array):
                 bits = self._number(bits)
             columns += [bits[:, None], valid.astype(np.int64)[:, None]]

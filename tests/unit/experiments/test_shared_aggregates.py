@@ -7,7 +7,14 @@ import json
 import pytest
 from tests.unit.experiments.kit import number
 
-from sash.experiments import asw_rates, ci_count, having_thresholds, running_sums, shared_aggregates
+from sash.experiments import (
+    asw_rates,
+    ci_count,
+    having_queries,
+    having_thresholds,
+    running_sums,
+    shared_aggregates,
+)
 from sash.experiments.mixed_inputs import DRIVERS
 
 MIXED = shared_aggregates.Sizes(50, (0.0, 0.5, 1.0), 1, 0.001, 300)
@@ -16,6 +23,7 @@ TINY = {
     asw_rates: asw_rates.Sizes((20, 200), (5, 50), 500, 200, 1),
     ci_count: ci_count.Sizes(200, 20_000, 10, 400, 400, 1, (1, 8, 64)),
     having_thresholds: having_thresholds.Sizes((400, 1_600), 40, 60, 10),
+    having_queries: having_queries.Sizes((300, 900), 12, 3, 8, 20, 0.1, 2),
     running_sums: running_sums.Sizes(40_000, 10_000),
 }
 

@@ -120,10 +120,19 @@ def test_a_union_of_others_is_read_from_them_and_they_keep_its_measures():
 
 def test_what_others_have_less_the_rest_is_read_from_them_if_they_have_its_measures():
     count, total = "COUNT(*)", "SUM(n)"
-    whole = "SELECT g, SUM(n) AS a FROM s [RANGE 10 SEC SLIDE 5 SEC] GROUP BY g"
+    # Its panes are finer than those of the others, so it is not put together from them.
+    whole = "SELECT g, SUM(n) AS a FROM s [RANGE 10 SEC SLIDE 1 SEC] GROUP BY g"
     rest = "k <> 'a' OR k IS NULL"
     assert covers_of(whole, WHERE(total, "k = 'a'"), WHERE(count, rest))["s2"] == "s0 − s1"
     assert covers_of(whole, WHERE(count, "k = 'a'"), WHERE(total, rest))["s2"] == "own"
+
+
+def test_a_union_is_put_together_from_its_parts_in_whatever_order_they_are_written():
+    selects = [WHERE("MAX(n)", where) for where in ("k IN ('a', 'b')", "k = 'b'", "", "k = 'a'", "k IS NULL")]
+    selects[2] = selects[2].replace("WHERE  ", "")
+    covers = covers_of(*selects, WHERE("MAX(n)", "k NOT IN ('a', 'b')"))
+    assert covers["s0"] == "s1 + s3"
+    assert covers["s2"] == "s1 + s3 + s4 + s5"
 
 
 def test_conditions_of_one_meaning_are_one_synopsis():

@@ -109,7 +109,7 @@ def test_what_no_synopsis_covers_needs_rows(tmp_path, text):
 
 @pytest.mark.parametrize("where", ["k IN ('a', 'b')", "k = 'a'"])
 def test_what_is_put_together_from_synopses_is_looked_up_in_them(tmp_path, where):
-    lines = "".join(f"{t // 2},{t % 3},{'abc'[t * t % 3]},{t}\n" for t in range(60))
+    lines = "".join(f"{t // 2},{t % 3},{'abc'[t // 3 % 3]},{t}\n" for t in range(60))
     (tmp_path / "s.csv").write_text("t,g,k,n\n" + lines)
     select = (
         "SELECT g, COUNT(*) AS c, SUM(n) AS n FROM s [RANGE 8 SEC SLIDE 2 SEC] WHERE {} GROUP BY g".format
@@ -125,5 +125,5 @@ def test_what_is_put_together_from_synopses_is_looked_up_in_them(tmp_path, where
     ordered = select(where) + " ORDER BY g"
     looked = Peek(tmp_path / "state").ask(ordered)
     read = Peek(tmp_path / "state RETAIN 1 HOUR").ask(ordered.replace("SUM(n)", "SUM(n + 0)"))
-    assert looked.table.num_rows == 3
+    assert looked.table.num_rows == 3, looked.table
     assert looked.table.to_pylist() == read.table.to_pylist()

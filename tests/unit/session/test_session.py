@@ -48,7 +48,8 @@ def test_statements_accumulate_and_give_what_the_last_of_them_gives(tmp_path):
     with session_over(tmp_path) as session:
         assert session.sql("CREATE QUERY a INTO 'jsonl:a.jsonl' AS " + SUMS) is None
         assert session.sql("SHOW QUERIES; SHOW STREAMS").to_pylist() == [{"name": "s", "source": "csv:s.csv"}]
-        assert session.sql("SHOW QUERIES;").to_pylist() == [{"name": "a", "sink": "jsonl:a.jsonl"}]
+        (shown,) = session.sql("SHOW QUERIES;").to_pylist()
+        assert (shown["name"], shown["sink"], shown["rule"]) == ("a", "jsonl:a.jsonl", "own")
         assert session.sql("SELECT MAX(v) AS v FROM s -- the end\n").to_pylist() == [{"v": 30}]
         assert session.sql("EXPLAIN a").startswith("a\n")
         assert session.sql("") is None

@@ -11,6 +11,8 @@ from tests.unit.synopses.test_answer_from import plain
 from tests.unit.synopses.test_basic_interval import row
 
 from sash.errors import DataError
+from sash.runtime.groups import QueryGroup
+from sash.synopses.collective.filters import Filters
 from sash.synopses.families import families_of
 from sash.synopses.selection import Selection
 
@@ -61,6 +63,13 @@ def workloads(draw: st.DrawFn) -> list[str]:
     return selects
 
 
+def filters_of(group: QueryGroup) -> Filters:
+    """Indexes for all windows that select groups by conditions that have indexes."""
+    refreshers = [r for r in group.refreshers if r.selection is not None and r.selection.is_indexed]
+    selections = [r.selection for r in refreshers]
+    return Filters(group.synopsis.layout, max((r.width for r in refreshers), default=1), selections)
+
+
 @settings(max_examples=25)
 @given(workloads(), st.integers(0, 2**32))
 def test_thresholds_give_what_the_oracle_recomputes(selects, seed):
@@ -68,6 +77,9 @@ def test_thresholds_give_what_the_oracle_recomputes(selects, seed):
     fed = Fed(*selects)
     time = int(rng.integers(-20, 20))
     for _ in range(6):
+        for group in fed.plane.groups.values():
+            if rng.random() < 0.6:
+                group.synopsis.find_by(filters_of(group) if rng.random() < 0.8 else None)
         rows: list[Row] = []
         for _ in range(int(rng.integers(0, 12))):
             time += int(rng.choice([0, 0, 1, 2, 9]))
@@ -97,7 +109,7 @@ def test_queries_that_differ_in_thresholds_alone_are_a_family():
 
 
 def selection(*conditions: str) -> list[str] | None:
-    found = Selection.of(query.select for query in queries_of(*map(having, conditions)))
+    found = Selection.of([query.select for query in queries_of(*map(having, conditions))])
     return None if found is None else [str(probe) for probe in found.probes]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sash.lang import algebra
 from sash.lang.algebra import Node
@@ -17,11 +17,12 @@ from sash.plan.periodic import is_periodic
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run that was watched: per query, what came of the nodes of its plan; and the rates of streams."""
+    """A run that was watched: per query, what came of the nodes of its plan and what the run chose; rates."""
 
     seconds: float
     nodes: Mapping[str, Mapping[Node, Measured]]
     rates: Mapping[str, float]
+    chosen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def with_measured(
@@ -59,7 +60,7 @@ def _notes(
 ) -> list[str]:
     streams = dict.fromkeys(leaf.name for leaf in plan.walk() if isinstance(leaf, algebra.Stream))
     rates = {name: run.rates[name] for name in streams if name in run.rates}
-    notes = [f"measured in {run.seconds:.1f} s"]
+    notes = [*run.chosen.get(query.name, ()), f"measured in {run.seconds:.1f} s"]
     if not rates:
         return notes
     notes.append("measured rates: " + ", ".join(f"{name} {rate:,.4g}/s" for name, rate in rates.items()))

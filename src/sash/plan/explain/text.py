@@ -16,6 +16,8 @@ from sash.plan.explain.measured import Run, measured_text, with_measured
 from sash.plan.explain.picture import to_svg
 from sash.plan.explain.shared import sharing, with_sharing
 from sash.plan.explain.tree import Explained, Step
+from sash.plan.filter_choice import index_name
+from sash.plan.having import loosest, probe_of
 from sash.plan.measures import Kept, algebra_of
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec, is_periodic, plan_periodic
 from sash.plan.run_plan import standing_in
@@ -147,6 +149,7 @@ def _synopsis(
         f"{spec.name}: the window is {panes}{shared}; {answered}",
         f"{spec.name} keeps {by}: {measures}; 1 pass over the input",
         *_beside(planned, spec, by, plan, indexes),
+        *_selected(planned, spec, plan),
     )
 
 
@@ -163,6 +166,23 @@ def _covered(spec: SynopsisSpec, plan: PeriodicPlan, window: str) -> tuple[str, 
         others = [query.name for query in plan.queries_of(name)]
         lines.append(f"{name} has the rows{where}" + (f", for {', '.join(others)}, too" if others else ""))
     return tuple(lines)
+
+
+def _selected(query: PeriodicQuery, spec: SynopsisSpec, plan: PeriodicPlan) -> Iterator[str]:
+    """Which groups are looked at for the sake of HAVING, and what finds them."""
+    if query.select.having is None or not spec.keys:
+        return
+    sharers = [each for each in plan.queries_of(spec.name) if each.window == query.window]
+    probes = loosest(each.select for each in sharers)
+    if probes is None:
+        asking = next(each.name for each in sharers if probe_of(each.select) is None)
+        yield f"{spec.name}: all groups that change are looked at, because {asking} has no plain threshold"
+        return
+    conditions = " or ".join(map(str, probes))
+    several = f", the loosest of {len(sharers)} queries of this window" if len(sharers) > 1 else ""
+    names = ", ".join(dict.fromkeys(index_name(probe.call) for probe in probes if probe.is_indexed))
+    found = f"; found by {names} where windows are many or most groups rest" if names else ""
+    yield f"{spec.name}: groups with {conditions} are looked at{several}{found}"
 
 
 def _beside(

@@ -4,7 +4,8 @@ must touch.
 The driver puts the new rows of each into a file where the state of the run is, which all machines share, so
 rows do not pass through the JVM. What tasks have written becomes a version when the driver commits it; until
 then it is nothing, so a task may fail, or run twice. Jobs run beside those of batches. An update that has
-little to do is done by the driver, because a job takes longer to start.
+little to do is done by threads of the driver, because a job takes longer to start: up to 128 MB on a cluster
+and, where tasks have no other cores than the driver (`archive-parallel` measures it), up to 1 GB.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from sash.archive.taken import Taken
 from sash.errors import ArchiveError, SashError
 from sash.runtime.files import save_file, told
 from sash.runtime.spark.failures import explained_failures
+from sash.runtime.spark.masters import is_local
 from sash.runtime.wire import pack_state, unpack_state
 
-WORTH_A_JOB = 32_000_000
-"""From so many bytes on, to read and write, a job pays."""
+_WORTH_A_JOB = 128_000_000
+_WORTH_A_JOB_HERE = 1_000_000_000
 _FOLDER = "archived"
 
 
@@ -34,10 +36,11 @@ class ArchiveJobs:
     What has fewer than `worth` bytes to read and write is done here.
     """
 
-    def __init__(self, spark: SparkSession, state: Path, worth: int = WORTH_A_JOB) -> None:
+    def __init__(self, spark: SparkSession, state: Path, worth: int | None = None) -> None:
         self._spark = spark
         self._state = state
-        self._worth = worth
+        here = is_local(str(spark.sparkContext.master))
+        self._worth = worth if worth is not None else _WORTH_A_JOB_HERE if here else _WORTH_A_JOB
 
     def __call__(self, work: Sequence[SlotWork]) -> list[SlotResult]:
         busy = sorted((each for each in work if not each.is_idle), key=lambda each: -each.size)

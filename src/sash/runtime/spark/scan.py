@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import Observation, SparkSession
+from pyspark.sql import Observation, SparkSession, functions
 from pyspark.sql.functions import count, lit
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -34,6 +34,20 @@ def _speed(rows: DataStreamWriter, checkpoint: str) -> float:
     counted = progress[1:] or progress
     seconds = sum(p["durationMs"]["triggerExecution"] for p in counted) / 1000
     return float(sum(p["numInputRows"] for p in counted) / seconds)
+
+
+def native_window(directory: Path, files_a_trigger: int, range_: int, slide: int) -> float:
+    """Rows a second of Spark's own sliding window, one sum by source; its first trigger not counted."""
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        raise InternalError("a window needs an active Spark session")
+    schema = spark.read.parquet(str(directory)).schema
+    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", files_a_trigger)
+    window = functions.window("ts", f"{range_} seconds", f"{slide} seconds")
+    timed = rows.parquet(str(directory)).withColumn("ts", functions.col("ts").cast("timestamp"))
+    sums = timed.withWatermark("ts", "0 seconds").groupBy(window, "src").sum("length")
+    with tempfile.TemporaryDirectory(prefix="sash-scan-") as checkpoint:
+        return _speed(sums.writeStream.outputMode("update"), checkpoint)
 
 
 def empty_stage(directories: Sequence[Path], files_a_trigger: int) -> float:

@@ -205,19 +205,30 @@ class Found:
 
 
 class CollectiveSums:
-    """`unit` is None for counts, which are exact in themselves; `reach` is the longest window."""
+    """`unit` is None for counts, which are exact in themselves; `reach` is the longest window.
 
-    def __init__(self, p: int, reach: int, unit: float | None = None) -> None:
+    With `only`, there are candidates for those thresholds alone: levels beyond them are not kept, and newest
+    times are not sorted unless those need it, so groups that rest are let go of by renumbering alone.
+    """
+
+    def __init__(
+        self, p: int, reach: int, unit: float | None = None, only: Sequence[Threshold] | None = None
+    ) -> None:
         self.p = p
         self.reach = reach
         self.unit = unit
         self.slots = 0
         self.now = LEAST
-        self._levels: list[int] = [_NEWEST]
+        self._levels: list[int] = [_NEWEST] if only is None else []
         self._files_never = False
         # What is computed of a threshold: the level that is asked, and the one that makes sure.
         self._places: dict[Threshold, tuple[int, int | None]] = {}
+        self._most_levels: int | None = None
         self._clear()
+        if only is not None:
+            for threshold in only:
+                self.watch(threshold)
+            self._most_levels = max(self.stamps.shape[1], max(self._levels, default=_NEWEST) + 1)
 
     @classmethod
     def within(cls, epsilon: float, reach: int, unit: float | None = None) -> CollectiveSums:
@@ -248,7 +259,8 @@ class CollectiveSums:
                 hint="answer from the sums of all groups",
             )
         self.reserve(int(slots.max()) + 1)
-        self._fit(int(self.positions.max()) + int(given.sum() / unit) + 1)
+        if self.stamps.shape[1] != self._most_levels:
+            self._fit(int(self.positions.max()) + int(given.sum() / unit) + 1)
         touched = np.empty(len(slots), dtype=np.int64)
         count = advance_all(
             slots,
@@ -289,7 +301,7 @@ class CollectiveSums:
     def _fit(self, positions: int) -> None:
         """Levels enough for so many positions of one group."""
         levels = self.stamps.shape[1]
-        while nearer(levels, self.p) < positions:
+        while levels != self._most_levels and nearer(levels, self.p) < positions:
             levels += self.p
         if levels > self.stamps.shape[1]:
             more = np.full((len(self.stamps), levels - self.stamps.shape[1]), NEVER, dtype=np.int64)
@@ -345,16 +357,18 @@ class CollectiveSums:
     def watch(self, threshold: Threshold) -> None:
         """Keep the bag that answers a threshold; it is made when it is first asked for otherwise."""
         level, is_below = self._level(threshold), not threshold.comparison.is_upwards
-        if level in self._levels and (self._files_never or not is_below):
+        wanted = {level, _NEWEST} if is_below else {level}
+        missing = sorted(wanted.difference(self._levels))
+        if not missing and (self._files_never or not is_below):
             return
         if level >= self.stamps.shape[1]:
             self._fit(nearer(level + 1, self.p))
-        if level not in self._levels:
-            self._levels.append(level)
+        if missing:
+            self._levels += missing
             order = np.argsort(self._levels, kind="stable")
             self._levels.sort()
-            column = np.full((len(self._filed), 1), _NOT_FILED, dtype=np.int64)
-            self._filed = np.ascontiguousarray(np.concatenate([self._filed, column], axis=1)[:, order])
+            columns = np.full((len(self._filed), len(missing)), _NOT_FILED, dtype=np.int64)
+            self._filed = np.ascontiguousarray(np.concatenate([self._filed, columns], axis=1)[:, order])
         self._files_never |= is_below
         self._file_alive()
 

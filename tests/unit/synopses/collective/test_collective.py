@@ -239,3 +239,23 @@ def test_memory_is_what_the_cards_say():
 
 def entry_bytes(tree):
     return tree.nbytes / len(tree)
+
+
+def test_an_index_for_some_thresholds_keeps_no_levels_beyond_them():
+    groups, asked = 300, [Threshold(Comparison.MORE, limit) for limit in (20, 45)]
+    small, whole = CollectiveSums(4, 50, only=asked), CollectiveSums(4, 50)
+    rng = np.random.default_rng(2)
+    for time in range(120):
+        slots = np.flatnonzero(rng.random(groups) < 0.5)
+        given = slots, np.full(len(slots), time), rng.integers(0, 5, len(slots))
+        for index in (small, whole):
+            index.update(*given)
+            index.expire(time)
+        for threshold in asked:
+            for width in (5, 30, 50):
+                found = (np.sort(index.candidates(time, width, threshold)) for index in (small, whole))
+                np.testing.assert_array_equal(*found)
+    assert small.stamps.shape[1] == max(4, small._levels[-1] + 1) < whole.stamps.shape[1]
+    assert len(small._levels) == 2, "newest times need not be sorted"
+    arrays = groups * (8 * small.stamps.shape[1] + 8 * 2 + 4 * 8)
+    assert small.nbytes - small._tree.nbytes == arrays

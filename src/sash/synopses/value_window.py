@@ -1,0 +1,411 @@
+"""The values of one window, by slot, with their counts: what a window's aggregates of values are made of.
+
+Two ways to hold them. Where the values lie close together (lengths, ports, the codes of some words) and the
+slots are few, there is a counter for each slot and possible value: a row of the log that comes or goes costs
+one addition. Else the values are listed, sorted by slot and value; what comes and goes is added in one pass
+over the lists of its slots, and what is new is merged into them.
+
+Invariant: the rows at positions left … right of the log are counted, of all slots or of those that are
+followed.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sash.plan.panes import Panes
+from sash.state.jit import kernel
+from sash.state.panelog import PaneLog
+from sash.synopses.b_int_qnt import Tallies, ValueRows
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+# So many counters a window may have.
+_MOST_CELLS = 1 << 20
+_NOBODY: Bools = np.zeros(0, dtype=np.bool_)
+# So many slots are followed on when they do not matter.
+_FEW_SLOTS = 64
+
+
+class Counted(Protocol):
+    """Whose values they are: a log of panes whose rows have a count and a value, in order within a pane."""
+
+    log: PaneLog
+    slots: int
+    extent: tuple[int, int]
+
+    @property
+    def panes(self) -> Panes: ...
+
+
+@kernel
+def _merge(
+    slots: Ints,
+    values: Ints,
+    counts: Ints,
+    more_slots: Ints,
+    more_values: Ints,
+    more_counts: Ints,
+    out_slots: Ints,
+    out_values: Ints,
+    out_counts: Ints,
+) -> int:
+    """Two sorted runs as one, equal entries added up and those that are 0 left out; gives its length."""
+    a, b, size = 0, 0, 0
+    while a < len(slots) or b < len(more_slots):
+        order = 0
+        if b >= len(more_slots):
+            order = -1
+        elif a >= len(slots):
+            order = 1
+        elif slots[a] != more_slots[b]:
+            order = -1 if slots[a] < more_slots[b] else 1
+        elif values[a] != more_values[b]:
+            order = -1 if values[a] < more_values[b] else 1
+        count = 0
+        if order <= 0:
+            out_slots[size], out_values[size] = slots[a], values[a]
+            count += counts[a]
+            a += 1
+        if order >= 0:
+            out_slots[size], out_values[size] = more_slots[b], more_values[b]
+            count += more_counts[b]
+            b += 1
+        if count != 0:
+            out_counts[size] = count
+            size += 1
+    return size
+
+
+@kernel
+def _apply(
+    log_slots: Ints,
+    log_panes: Ints,
+    log_ints: Ints,
+    start: int,
+    stop: int,
+    sign: int,
+    followed: Bools,
+    slots: Ints,
+    values: Ints,
+    counts: Ints,
+    missing: Ints,
+) -> int:
+    """Add rows of a log, in order within each pane, to values that are held; gives how many are not.
+
+    `missing` has those rows then. Only slots that are `followed` count; if it is empty, all do.
+    """
+    size, at = 0, 0
+    for row in range(start, stop):
+        slot, value = log_slots[row], log_ints[row, 1]
+        if len(followed) and not followed[slot]:
+            continue
+        if row == start or log_panes[row] != log_panes[row - 1]:
+            at = 0
+        if at < len(slots) and slots[at] < slot:
+            low, high = at, len(slots)
+            while low < high:
+                middle = (low + high) >> 1
+                if slots[middle] < slot:
+                    low = middle + 1
+                else:
+                    high = middle
+            at = low
+        while at < len(slots) and slots[at] == slot and values[at] < value:
+            at += 1
+        if at < len(slots) and slots[at] == slot and values[at] == value:
+            counts[at] += sign * log_ints[row, 0]
+        else:
+            missing[size] = row
+            size += 1
+    return size
+
+
+@kernel
+def _count(
+    log_slots: Ints, log_ints: Ints, start: int, stop: int, sign: int, index: Ints, first: int, counts: Ints
+) -> None:
+    """Add rows of a log to the counters of their slots and values; slots without an index do not count."""
+    for row in range(start, stop):
+        at = index[log_slots[row]]
+        if at >= 0:
+            counts[at, log_ints[row, 1] - first] += sign * log_ints[row, 0]
+
+
+@kernel
+def _count_rows(log_slots: Ints, log_ints: Ints, rows: Ints, index: Ints, first: int, counts: Ints) -> None:
+    for row in rows:
+        counts[index[log_slots[row]], log_ints[row, 1] - first] += log_ints[row, 0]
+
+
+@kernel
+def _ranked(slots: Ints, index: Ints, first: int, counts: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
+    """The value at rank ⌈n·part/whole⌉ of each slot, and n."""
+    found, totals = np.zeros(len(slots), dtype=np.int64), np.zeros(len(slots), dtype=np.int64)
+    for i in range(len(slots)):
+        at = index[slots[i]]
+        total = counts[at].sum()
+        totals[i] = total
+        if total > 0:
+            # No product that overflows.
+            left = (total // whole) * part + ((total % whole) * part + whole - 1) // whole
+            column = 0
+            while counts[at, column] < left:
+                left -= counts[at, column]
+                column += 1
+            found[i] = first + column
+    return found, totals
+
+
+@kernel
+def _totals(begins: Ints, ends: Ints, counts: Ints) -> Ints:
+    totals = np.zeros(len(begins), dtype=np.int64)
+    for i in range(len(begins)):
+        for entry in range(begins[i], ends[i]):
+            totals[i] += counts[entry]
+    return totals
+
+
+@kernel
+def _at_ranks(begins: Ints, values: Ints, counts: Ints, ranks: Ints) -> Ints:
+    """The value at a rank, from 1, of each slot; 0 for rank 0."""
+    found = np.zeros(len(begins), dtype=np.int64)
+    for i in range(len(begins)):
+        if ranks[i] > 0:
+            entry, left = begins[i], ranks[i]
+            while counts[entry] < left:
+                left -= counts[entry]
+                entry += 1
+            found[i] = values[entry]
+    return found
+
+
+class _Lists:
+    """Values sorted by slot and value. Those whose count is 0 are let go with the next that come."""
+
+    def __init__(self) -> None:
+        self.slots, self.values, self.counts = (np.zeros(0, dtype=np.int64) for _ in range(3))
+
+    def take(self, log: PaneLog, start: int, stop: int, sign: int, followed: Bools) -> None:
+        """Rows of the log come, or they go."""
+        missing = np.empty(stop - start, dtype=np.int64)
+        held = self.slots, self.values, self.counts
+        size = _apply(log.slots, log.panes, log.ints, start, stop, sign, followed, *held, missing)
+        if size:
+            self.add(log, missing[:size])
+
+    def add(self, log: PaneLog, rows: Ints) -> None:
+        """Rows of the log come that may be new."""
+        nowhen = np.zeros(len(rows), dtype=np.int64)
+        more = ValueRows.of(log.slots[rows], nowhen, log.ints[rows, 1], log.ints[rows, 0])
+        out = tuple(np.empty(len(self.slots) + len(more.slots), dtype=np.int64) for _ in range(3))
+        held = self.slots, self.values, self.counts
+        size = _merge(*held, more.slots, more.values, more.counts, *out)
+        self.slots, self.values, self.counts = (column[:size] for column in out)
+
+    def _bounds(self, slots: Ints) -> tuple[Ints, Ints]:
+        return np.searchsorted(self.slots, slots, "left"), np.searchsorted(self.slots, slots, "right")
+
+    def tallies(self, slots: Ints) -> Tallies:
+        begins, ends = self._bounds(slots)
+        lengths = ends - begins
+        offsets = np.zeros(len(slots) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        places = np.repeat(begins - offsets[:-1], lengths) + np.arange(offsets[-1])
+        counts = self.counts[places]
+        if not counts.all():
+            kept = counts > 0
+            offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(kept)])[offsets]
+            places, counts = places[kept], counts[kept]
+        return Tallies(slots, offsets, self.values[places], counts)
+
+    def quantiles(self, slots: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
+        begins, ends = self._bounds(slots)
+        totals = _totals(begins, ends, self.counts)
+        # A rank is found without a product that overflows.
+        ranks = (totals // whole) * part + ((totals % whole) * part + whole - 1) // whole
+        return _at_ranks(begins, self.values, self.counts, ranks), totals
+
+    @property
+    def nbytes(self) -> int:
+        return self.slots.nbytes + self.values.nbytes + self.counts.nbytes
+
+
+class _Counters:
+    """A counter for each of some slots and each value between two."""
+
+    def __init__(self, slots: Ints, reserved: int, first: int, width: int) -> None:
+        """Room for so many slots, whatever they are."""
+        self.first = first
+        self.index = np.full(int(slots.max(initial=-1)) + 1, -1, dtype=np.int64)
+        self.index[slots] = np.arange(len(slots))
+        self.used = len(slots)
+        self.counts = np.zeros((reserved, width), dtype=np.int64)
+
+    def has_room(self, slots: int, extent: tuple[int, int]) -> bool:
+        """Whether there are counters for all values, and so many slots more."""
+        fits = self.first <= extent[0] and extent[1] < self.first + self.counts.shape[1]
+        return fits and self.used + slots <= len(self.counts)
+
+    def open(self, slots: Ints) -> None:
+        """Count slots that have not been counted."""
+        size = int(slots.max(initial=-1)) + 1
+        if size > len(self.index):
+            more = np.full(max(size, 2 * len(self.index)) - len(self.index), -1, dtype=np.int64)
+            self.index = np.concatenate([self.index, more])
+        self.index[slots] = np.arange(self.used, self.used + len(slots))
+        self.used += len(slots)
+
+    def take(self, log: PaneLog, start: int, stop: int, sign: int, followed: Bools) -> None:
+        _count(log.slots, log.ints, start, stop, sign, self._reaching(log), self.first, self.counts)
+
+    def add(self, log: PaneLog, rows: Ints) -> None:
+        _count_rows(log.slots, log.ints, rows, self._reaching(log), self.first, self.counts)
+
+    def _reaching(self, log: PaneLog) -> Ints:
+        """The index, long enough for all slots of the log."""
+        if len(self.index) < len(log.heads):
+            missing = np.full(len(log.heads) - len(self.index), -1, dtype=np.int64)
+            self.index = np.concatenate([self.index, missing])
+        return self.index
+
+    def tallies(self, slots: Ints) -> Tallies:
+        rows = self.counts[self.index[slots]]
+        owners, columns = np.nonzero(rows)
+        offsets = np.searchsorted(owners, np.arange(len(slots) + 1))
+        return Tallies(slots, offsets, columns + self.first, rows[owners, columns])
+
+    def quantiles(self, slots: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
+        return _ranked(slots, self.index, self.first, self.counts, part, whole)
+
+    @property
+    def nbytes(self) -> int:
+        return self.index.nbytes + self.counts.nbytes
+
+
+class ValueWindow:
+    """The values of a window of one length. It may follow some slots only."""
+
+    def __init__(self, counted: Counted, range_: int) -> None:
+        self._all = counted
+        self.range = range_
+        self._followed: Bools | None = None
+        # Of those that are followed, who was named since `unfollow`.
+        self._wanted: Bools = _NOBODY
+        self._boundary: int | None = None
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew with the next boundary."""
+        self.left = self.right = self._all.log.base
+        self._held: _Lists | _Counters = _Lists()
+
+    def _begin(self, position: int) -> None:
+        """Hold nothing at a position of the log, in the way that suits what is there."""
+        self.left = self.right = position
+        first, last = self._all.extent
+        is_all = self._followed is None
+        slots = np.arange(self._all.slots) if self._followed is None else np.flatnonzero(self._followed)
+        reserved = 2 * len(slots) + (1 if is_all else _FEW_SLOTS)
+        margin = (last - first + 1) // 4
+        width = last - first + 1 + 2 * margin
+        if width * reserved <= _MOST_CELLS:
+            self._held = _Counters(slots, reserved, first - margin, width)
+        else:
+            self._held = _Lists()
+
+    def follow(self, slots: Ints) -> None:
+        """These slots matter, too, where the window stands and from now on; others do not, unless named."""
+        log = self._all.log
+        is_first = self._followed is None
+        for name in ("_followed", "_wanted"):
+            known = getattr(self, name)
+            have = 0 if known is None else len(known)
+            if have < len(log.heads):
+                room = np.zeros(len(log.heads), dtype=np.bool_)
+                room[:have] = False if known is None else known
+                setattr(self, name, room)
+        assert self._followed is not None
+        self._wanted[slots] = True
+        new = slots[~self._followed[slots]]
+        self._followed[new] = True
+        if is_first:
+            self._begin_again()
+        elif len(new):
+            if isinstance(self._held, _Counters):
+                if not self._held.has_room(len(new), self._all.extent):
+                    self._begin_again()
+                    return
+                self._held.open(new)
+            is_new = np.zeros(len(self._followed), dtype=np.bool_)
+            is_new[new] = True
+            rows = np.flatnonzero(is_new[log.slots_between(self.left, self.right)])
+            self._held.add(log, rows + (self.left - log.base))
+
+    def unfollow(self) -> None:
+        """Follow slots no longer that nobody has named for a while, if they are many."""
+        if self._followed is not None:
+            if np.count_nonzero(self._followed) > 2 * np.count_nonzero(self._wanted) + _FEW_SLOTS:
+                self._followed = self._wanted.copy()
+                self.clear()
+            self._wanted[:] = False
+
+    def _begin_again(self) -> None:
+        self.clear()
+        if self._boundary is not None:
+            self.advance(self._boundary)
+
+    def advance(self, boundary: int) -> None:
+        """Make the window that of `boundary`, which is on an edge and not before the last one."""
+        self._boundary = boundary
+        log, panes = self._all.log, self._all.panes
+        left = log.position_after(panes.number_at(boundary - self.range))
+        right = log.position_after(panes.number_at(boundary))
+        if left >= self.right or self.left < log.base or not self._fits():
+            self._begin(left)
+        followed = _NOBODY if self._followed is None else self._followed
+        if self.right < right:
+            self._held.take(log, self.right - log.base, right - log.base, 1, followed)
+        if self.left < left:
+            self._held.take(log, self.left - log.base, left - log.base, -1, followed)
+        self.left, self.right = left, right
+
+    def _fits(self) -> bool:
+        """Whether what is held can take in what is in the log now."""
+        if isinstance(self._held, _Lists):
+            return True
+        new = 0 if self._followed is not None else self._all.slots - self._held.used
+        if not self._held.has_room(new, self._all.extent):
+            return False
+        if new:
+            self._held.open(np.arange(self._held.used, self._all.slots))
+        return True
+
+    def tallies(self, slots: Ints) -> Tallies:
+        """The values of some slots, which ascend."""
+        return self._held.tallies(slots)
+
+    def quantiles(self, slots: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
+        """Of some slots, which ascend, the value at rank ⌈n·part/whole⌉, and n."""
+        return self._held.quantiles(slots, part, whole)
+
+    def renumber(self, place: Ints) -> None:
+        """Slot s is now place[s]; those that are gone have −1."""
+        self.clear()
+        if self._followed is not None:
+            known = place[np.flatnonzero(self._followed[: len(place)])]
+            self._followed = np.zeros(len(self._all.log.heads), dtype=np.bool_)
+            self._followed[known[known >= 0]] = True
+            self._wanted = self._followed.copy()
+
+    def recode(self, codes: Ints) -> None:
+        """Words have other codes."""
+        self.clear()
+
+    @property
+    def nbytes(self) -> int:
+        return self._held.nbytes
