@@ -79,7 +79,7 @@ def test_thresholds_give_what_the_oracle_recomputes(selects, seed):
     for _ in range(6):
         for group in fed.plane.groups.values():
             if rng.random() < 0.6:
-                group.synopsis.find_by(filters_of(group) if rng.random() < 0.8 else None)
+                group.kept.find_by(filters_of(group) if rng.random() < 0.8 else None)
         rows: list[Row] = []
         for _ in range(int(rng.integers(0, 12))):
             time += int(rng.choice([0, 0, 1, 2, 9]))
