@@ -116,7 +116,7 @@ def run(plan: RunPlan, tables: list[pa.Table], way: bool | None, sizes: Sizes) -
         partials = list(preaggregate(ts, table, plan.synopses))
         began = time.perf_counter()
         for partial in partials:
-            group.synopsis.absorb(partial)
+            group.kept.absorb(partial)
         answers = list(answer_together([group], second * SECOND))
         group.settle(second * SECOND)
         if table is not first:

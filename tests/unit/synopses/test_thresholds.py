@@ -65,9 +65,8 @@ def workloads(draw: st.DrawFn) -> list[str]:
 
 def filters_of(group: QueryGroup) -> Filters:
     """Indexes for all windows that select groups by conditions that have indexes."""
-    refreshers = [r for r in group.refreshers if r.selection is not None and r.selection.is_indexed]
-    selections = [r.selection for r in refreshers]
-    return Filters(group.synopsis.layout, max((r.width for r in refreshers), default=1), selections)
+    chosen = {r: r.selection for r in group.refreshers if r.selection and r.selection.is_indexed}
+    return Filters(group.kept.layout, max((r.width for r in chosen), default=1), chosen.values())
 
 
 @settings(max_examples=25)
@@ -79,7 +78,7 @@ def test_thresholds_give_what_the_oracle_recomputes(selects, seed):
     for _ in range(6):
         for group in fed.plane.groups.values():
             if rng.random() < 0.6:
-                group.synopsis.find_by(filters_of(group) if rng.random() < 0.8 else None)
+                group.kept.find_by(filters_of(group) if rng.random() < 0.8 else None)
         rows: list[Row] = []
         for _ in range(int(rng.integers(0, 12))):
             time += int(rng.choice([0, 0, 1, 2, 9]))
