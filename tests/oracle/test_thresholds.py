@@ -22,7 +22,8 @@ from sash.runtime import groups
 from sash.runtime.desk import Desk, Served
 from sash.runtime.engine import Engine
 from sash.runtime.run import run_program
-from sash.synopses import families, refresh
+from sash.synopses import families
+from sash.synopses.selection import Selection
 from sash.testing.runs import StopAfter
 
 CONDITIONS = (
@@ -102,7 +103,7 @@ def by_indexes() -> Iterator[None]:
 @contextmanager
 def one_by_one() -> Iterator[None]:
     with (
-        patch.object(refresh.Selection, "of", lambda selects: None),
+        patch.object(Selection, "of", lambda selects: None),
         patch.object(families, "LEAST_MEMBERS", 1000),
     ):
         yield

@@ -78,3 +78,12 @@ def test_the_cost_is_told_again_with_the_measured_rates(tmp_path):
 def test_a_program_without_queries_has_nothing_to_analyze(tmp_path):
     with pytest.raises(UserError, match="no query to analyze"):
         analyze(bind_program(STREAM), base_dir=tmp_path)
+
+
+def test_a_periodic_query_says_what_the_run_chose_for_it(tmp_path):
+    select = "SELECT a, COUNT(*) AS c FROM s [RANGE 4 SEC SLIDE 2 SEC] GROUP BY a HAVING COUNT(*) > 1"
+    program, run = _explained(tmp_path, f"EXPLAIN ANALYZE {select};")
+    text = explain_program(program, run=run)
+    assert "s0: groups with COUNT(*) > 1 are looked at" in text
+    assert "s0 was answered from basic intervals" in text
+    assert "s0: groups are found by totals: CI-COUNT(*) would take" in text

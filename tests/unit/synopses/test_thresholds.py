@@ -65,9 +65,8 @@ def workloads(draw: st.DrawFn) -> list[str]:
 
 def filters_of(group: QueryGroup) -> Filters:
     """Indexes for all windows that select groups by conditions that have indexes."""
-    refreshers = [r for r in group.refreshers if r.selection is not None and r.selection.is_indexed]
-    selections = [r.selection for r in refreshers]
-    return Filters(group.synopsis.layout, max((r.width for r in refreshers), default=1), selections)
+    chosen = {r: r.selection for r in group.refreshers if r.selection and r.selection.is_indexed}
+    return Filters(group.kept.layout, max((r.width for r in chosen), default=1), chosen.values())
 
 
 @settings(max_examples=25)

@@ -33,6 +33,7 @@ from sash.synopses.selection import Selection
 from sash.synopses.thresholds import interval_of
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 # Candidates may miss a threshold by up to 2/p of it; with this p they cost least altogether.
 P = 4
@@ -80,7 +81,7 @@ class Filters:
     def _update(
         self, call: AggregateCall, index: CollectiveSums | CollectiveExtremes, rows: PaneRows
     ) -> None:
-        weights = self._counts(call, rows)
+        weights: Ints | Floats = self._counts(call, rows)
         if isinstance(index, CollectiveExtremes):
             kind = MeasureKind.MIN if index.is_min else MeasureKind.MAX
             values = rows.ints[:, self._layout.column(kind, call.argument)[0]]
@@ -93,7 +94,8 @@ class Filters:
             if column < 0:
                 weights = rows.floats[:, first] + rows.floats[:, first + 1]
             else:
-                weights = rows.ints[:, column] * float(1 << LOW_BITS) + rows.ints[:, column + 1]
+                high = rows.ints[:, column].astype(np.float64)
+                weights = high * (1 << LOW_BITS) + rows.ints[:, column + 1]
             if len(weights) and not weights.min() >= 0:
                 raise AlgebraError(f"{_text(call)} has been negative")
         index.update(rows.slots, rows.panes, weights)
