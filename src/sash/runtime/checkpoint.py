@@ -90,6 +90,7 @@ class Manifest:
     kept: tuple[KeptFile, ...] = ()
     held_from: Mapping[str, int] = field(default_factory=dict)
     refreshes: Mapping[str, list[int]] = field(default_factory=dict)
+    refresh: str = "exact"
 
     def to_json(self) -> str:
         return json.dumps(
@@ -112,6 +113,7 @@ class Manifest:
                 "kept": [list(asdict(file).values()) for file in self.kept],
                 "held_from": dict(self.held_from),
                 "refreshes": dict(self.refreshes),
+                "refresh": self.refresh,
                 "panes": [[file.name, file.synopsis, file.until, file.checksum] for file in self.panes],
             }
         )
@@ -136,6 +138,7 @@ class Manifest:
             tuple(KeptFile(*file) for file in data["kept"]),
             data["held_from"],
             data["refreshes"],
+            data["refresh"],
         )
 
 

@@ -289,6 +289,14 @@ class Engine:
 
     def _resume(self, manifest: Manifest) -> None:
         assert self._checkpoint is not None
+        if manifest.refresh != self.options.refresh:
+            raise CheckpointError(
+                f"the checkpoint '{self._checkpoint.directory}' is of --refresh {manifest.refresh}",
+                expected=manifest.refresh,
+                got=self.options.refresh,
+                hint="go on as it was begun, or name another checkpoint directory to start anew",
+                id="checkpoint-refresh",
+            )
         self.partitions = None if self.partitions is None else manifest.partitions
         usual = fingerprint(self._planned)
         parts: list[Part] = []
@@ -706,6 +714,7 @@ class Engine:
                     tuple(self._kept),
                     self.plane.held_from(),
                     self.plane.refreshing.snapshot(),
+                    self.options.refresh,
                 )
             )
         self.committed = entry.number

@@ -26,6 +26,9 @@ from sash.scheduling import DEFAULT, Execution, Policy, Scheduler, Semantics, St
 from sash.sharing.of_plan import sharing_of
 from sash.synopses.refresh import Refresher
 
+# Streams may begin before 1970.
+_LONG_AGO = -(1 << 62)
+
 Saved = Mapping[str, list[int]]
 """How the tasks of queries fared, by query."""
 
@@ -61,7 +64,7 @@ class Refreshing:
     ) -> None:
         self._is_elastic = is_elastic
         self._clock = clock
-        self._scheduler = Scheduler(policy, Semantics.BOUNDARIES)
+        self._scheduler = Scheduler(policy, Semantics.BOUNDARIES, now=_LONG_AGO)
         self._standings: dict[str, Standing] = {}
         self._put: set[str] = set()
         self._tasks: dict[str, Task] = {}

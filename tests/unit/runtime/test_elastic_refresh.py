@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sash.errors import CheckpointError
 from sash.lang import bind_program
 from sash.runtime import refreshing
 from sash.runtime.engine import Engine
@@ -135,3 +136,12 @@ def test_each_answer_is_that_of_its_instant(seed, policy):
             reported = monitor.refreshes[-1].get(f"q{i}") if monitor.refreshes else None
             if reported is not None and reported.at is not None and is_log:
                 assert at(given, reported.at) == at(right, reported.at), select
+
+
+def test_a_checkpoint_goes_on_with_the_refresh_that_it_was_begun_with(tmp_path):
+    write_rows(random.Random(1), tmp_path)
+    options = {"base_dir": tmp_path, "runtime": "inline", "checkpoint": tmp_path / "state", "batch_rows": 5}
+    monitor = StopAfter(2)
+    run_program(bind_program(text("e")), refresh="elastic", monitor=monitor, stop=monitor.stop, **options)
+    with pytest.raises(CheckpointError, match="--refresh elastic"):
+        run_program(bind_program(text("e")), **options)
