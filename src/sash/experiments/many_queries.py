@@ -111,7 +111,7 @@ class Watch(Silent):
             self.given += len(instants)
             kept = self.answers[name]
             for instant in instants.to_pylist():
-                # Each answer is kept with the same chance, and never more than asked for.
+                # Now and then a later answer takes the place of the oldest that is kept.
                 if len(kept) < self.instants or self.wanted[name].random() < 0.1:
                     if len(kept) >= self.instants:
                         kept.pop(next(iter(kept)))

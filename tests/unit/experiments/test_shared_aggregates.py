@@ -8,6 +8,7 @@ import pytest
 from tests.unit.experiments.kit import number
 
 from sash.experiments import (
+    approximate_aggregates,
     asw_rates,
     ci_count,
     having_queries,
@@ -19,6 +20,7 @@ from sash.experiments.mixed_inputs import DRIVERS
 
 MIXED = shared_aggregates.Sizes(50, (0.0, 0.5, 1.0), 1, 0.001, 300)
 TINY = {
+    approximate_aggregates: approximate_aggregates.Sizes(3_000, 22),
     shared_aggregates: MIXED,
     asw_rates: asw_rates.Sizes((20, 200), (5, 50), 500, 200, 1),
     ci_count: ci_count.Sizes(200, 20_000, 10, 400, 400, 1, (1, 8, 64)),

@@ -117,6 +117,46 @@ def test_groups_and_words_that_come_and_go_are_forgotten_and_answers_stay_right(
         assert counts.live_rows < 4000
 
 
+def test_values_of_groups_beyond_a_threshold_are_right_as_groups_pass_it_and_fall_back():
+    """Doubles are listed, integers have counters; who is followed changes all the time."""
+    random = np.random.default_rng(9)
+    select = "SELECT g, MEDIAN(n) AS n, MEDIAN(x) AS x, COUNT(DISTINCT n) AS d"
+    condition = f"FROM s {WINDOW} GROUP BY g HAVING COUNT(*) > 3"
+    fed = Fed(f"Rstream({select} {condition})", f"{select} {condition}")
+    batches: list[list[Row]] = []
+    for batch in range(15):
+        # Every few batches others of the groups are busy, and once the integers are far apart.
+        keys = (batch // 3 * 40 + random.zipf(1.3, 400) % 150) % 200
+        spread = 10**12 if batch == 9 else 1
+        numbers, times = (
+            random.integers(0, 50, 400) * spread,
+            batch * 20 + np.sort(random.integers(0, 20, 400)),
+        )
+        doubles = np.round(random.normal(size=400), 2)
+        columns = (times.tolist(), ["a"] * 400, keys.tolist(), numbers.tolist(), doubles.tolist())
+        batches.append(list(zip(*columns, strict=True)))
+    feed_all(fed, batches)
+    rows = [row for batch in batches for row in batch]
+    expected = {}
+    for at, own in windows(rows).items():
+        groups: dict[object, list[Row]] = defaultdict(list)
+        for row in own:
+            groups[row[2]].append(row)
+        for key, members in groups.items():
+            if len(members) > 3 and at <= rows[-1][0] // SLIDE * SLIDE:
+                numbers, doubles = sorted(row[3] for row in members), sorted(row[4] for row in members)
+                middle = (len(members) + 1) // 2 - 1
+                expected[at, key] = (numbers[middle], doubles[middle], len(set(numbers)))
+    shown = [tuple(row.values()) for table in fed.tables["q0"] for row in table.to_pylist()]
+    assert {row[:2]: row[2:] for row in shown} == expected
+    standing: Counter[tuple[object, ...]] = Counter()
+    changes = [tuple(row.values()) for table in fed.tables["q1"] for row in table.to_pylist()]
+    last = max(at for at, _ in expected)
+    for _, op, *row in changes:
+        standing[tuple(row)] += 1 if op == "+" else -1
+    assert +standing == Counter((key, *values) for (at, key), values in expected.items() if at == last)
+
+
 def test_queries_that_ask_for_different_aggregates_of_an_argument_share_its_values():
     plan = plan_of(
         f"SELECT g, MEDIAN(n) AS a FROM s {WINDOW} GROUP BY g",
