@@ -94,8 +94,8 @@ class Filters:
             if column < 0:
                 weights = rows.floats[:, first] + rows.floats[:, first + 1]
             else:
-                high = rows.ints[:, column].astype(np.float64)
-                weights = high * (1 << LOW_BITS) + rows.ints[:, column + 1]
+                upper = rows.ints[:, column].astype(np.float64)
+                weights = upper * (1 << LOW_BITS) + rows.ints[:, column + 1]
             if len(weights) and not weights.min() >= 0:
                 raise AlgebraError(f"{_text(call)} has been negative")
         index.update(rows.slots, rows.panes, weights)

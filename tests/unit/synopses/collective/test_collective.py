@@ -246,7 +246,7 @@ def test_an_index_for_some_thresholds_keeps_no_levels_beyond_them():
     small, whole = CollectiveSums(4, 50, only=asked), CollectiveSums(4, 50)
     rng = np.random.default_rng(2)
     for time in range(120):
-        slots = np.flatnonzero(rng.random(groups) < 0.5)
+        slots = np.flatnonzero(rng.random(groups) < (0.5 if time else 1.0))
         given = slots, np.full(len(slots), time), rng.integers(0, 5, len(slots))
         for index in (small, whole):
             index.update(*given)
