@@ -60,7 +60,7 @@ def counting_spec(
     panes = Panes.covering((window,))
     if panes is None:
         raise InternalError("one window has at most two edges a slide")
-    return SynopsisSpec(name, stream, where, (*keys, argument), panes, (ROWS,), window.range)
+    return SynopsisSpec(name, stream, where, (*keys, argument), panes, (ROWS,), window.range, of=name)
 
 
 @dataclass(frozen=True, slots=True)
