@@ -617,7 +617,8 @@ class Engine:
         self._commit(entry, harvest)
         watch.lap("commit")
         self._rest = watch.laps["write"] + watch.laps["commit"]
-        shown = {name: table for name, table in given.items() if name not in self._archives()}
+        archives = self._archives()
+        shown = {name: table for name, table in given.items() if name not in archives}
         report = self._report(entry, harvest.results, shown, watch)
         self.options.monitor.batch(report)
         if self._guard is not None and not entry.is_last:

@@ -95,7 +95,8 @@ class Feeder:
         self._ended: set[str] = set()
         self._finished = False
         self._newest: dict[str, int | None] = dict.fromkeys(sources)
-        self._span: dict[str, int] = dict.fromkeys(sources, 0)
+        # By how much each stream last moved on; None: it has not yet been read twice.
+        self._span: dict[str, int | None] = dict.fromkeys(sources)
         self.number = 0
 
     @property
@@ -115,7 +116,7 @@ class Feeder:
         self._sources = dict(sources)
         self._positions = {name: self._positions[name] if name in same else {} for name in sources}
         self._newest = {name: self._newest[name] if name in same else None for name in sources}
-        self._span = {name: self._span[name] if name in same else 0 for name in sources}
+        self._span = {name: self._span[name] if name in same else None for name in sources}
         self._heard = {name: self._heard[name] if name in same else self._now() for name in sources}
         self._ended &= same
         self._finished = self._finished and self._ended == sources.keys()
@@ -130,7 +131,7 @@ class Feeder:
         for name, instant in newest.items():
             before = self._newest[name]
             if instant is not None and instant != before:
-                self._span[name] = 0 if before is None else instant - before
+                self._span[name] = None if before is None else instant - before
                 self._newest[name] = instant
         chunks: list[Chunk] = []
         ended: list[str] = []
@@ -203,7 +204,15 @@ class Feeder:
         if len(known) < len(reading):
             return [name for name in reading if self._newest[name] is None]
         slowest = min(known, default=0)
-        in_step = [
-            name for name in reading if (self._newest[name] or 0) - slowest <= max(self._span[name], 0)
-        ]
-        return in_step or reading
+        return [name for name in reading if self._is_in_step(name, slowest)] or reading
+
+    def _is_in_step(self, name: str, slowest: int) -> bool:
+        """Whether a stream is ahead by no more than it last moved on.
+
+        Of a bounded one that is not known after one batch: if it waited, the slowest would be given the whole
+        next batch, and so would each of the others after it.
+        """
+        span = self._span[name]
+        if span is None and self._sources[name].bounded:
+            return True
+        return (self._newest[name] or 0) - slowest <= max(span or 0, 0)

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar
 
 from sash.plan.measures import Measure
-from sash.synopses.cells import Cells, Floats, Ints, gather
+from sash.synopses.cells import Cells, Ints, gather
 from sash.synopses.pane_store import PaneStore, Totals
 from sash.synopses.rows import PaneRows
 
-Write = Callable[[Ints, Floats, Ints, Ints, int, int, Ints, Ints, Ints, Floats, int, int, int], int]
-"""A kernel that adds panes to cells: those, operations, identity, capacity, slots; the rows of the panes, the
-first row, pane and last pane. It gives how many rows it has read.
-"""
-
 
 class CellStore(PaneStore):
-    """`capacity` is how many panes the table has room for; `_write` adds them."""
+    """`capacity` is how many panes the table has room for.
+
+    `_write` is the kernel that adds panes to cells. It takes those, operations, identity, capacity and slots;
+    the rows of the panes; the first row, pane and last pane.
+    """
 
     capacity: int
-    _write: ClassVar[Write]
+    _write: ClassVar[staticmethod[..., int]]
 
     def __init__(self, measures: tuple[Measure, ...], span: int, rows: int) -> None:
         super().__init__(measures, span)

@@ -61,12 +61,23 @@ class TestRun:
             "2GB",
             "--max-memory",
             "none",
+            "--refresh",
+            "elastic",
+            "--policy",
+            "edf",
+            "--max-queries",
+            "7",
         ]
         result = runner.invoke(app, ["run", str(file), *arguments])
         assert result.exit_code == 0, result.output
         (run,) = fakes.runs
         assert run["options"] == calls.RunOptions(
-            "inline", "local[2]", Path("state"), 500, 3, Path("late"), max_state=2_000_000_000, max_memory=0
+            *("inline", "local[2]", Path("state"), 500, 3, Path("late")),
+            max_state=2_000_000_000,
+            max_memory=0,
+            refresh="elastic",
+            policy="edf",
+            max_queries=7,
         )
         assert fakes.texts == ["CREATE …"]
         assert run["base_dir"] == tmp_path

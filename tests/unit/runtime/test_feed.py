@@ -100,6 +100,13 @@ def test_a_fast_stream_waits_for_a_slow_one(step, other_step, batch_rows):
         assert abs(one - other) <= limit
 
 
+def test_streams_of_about_one_pace_are_read_side_by_side():
+    sources = sources_of([(300, 9), (300, 10), (300, 11)])
+    for entry in run(sources, 30)[:20]:
+        instants = [source.newest(entry.positions[name]) or 0 for name, source in sources.items()]
+        assert max(instants) - min(instants) <= 2 * 11 * 10, "each has ten rows of a batch"
+
+
 def test_progress_is_the_mean_share_of_what_lies_before_the_positions():
     sources = sources_of([(10, 1), (10, 1)])
     feeder = Feeder(sources, 10, 10)
