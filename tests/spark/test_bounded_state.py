@@ -31,8 +31,10 @@ def test_neither_memory_nor_checkpoint_grows_with_the_input(
     files: list[int] = []
     answer = QueryPlane.answer
 
-    def measured(plane: QueryPlane, batch: int, harvest: Harvest) -> dict[str, list[pa.Table]]:
-        answers = answer(plane, batch, harvest)
+    def measured(
+        plane: QueryPlane, batch: int, harvest: Harvest, seconds: float | None
+    ) -> dict[str, list[pa.Table]]:
+        answers = answer(plane, batch, harvest, seconds)
         live.append(plane.live_rows)
         return answers
 

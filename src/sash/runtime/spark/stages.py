@@ -79,6 +79,7 @@ class Stages:
             state / "mail" if is_here else None,
         )
         self._ended = threading.Event()
+        self._beating = threading.Thread(target=self._beat, name="sash-alive", daemon=True)
         # Parts whose cuts are where holders find them.
         self._written: set[int] = set()
 
@@ -91,7 +92,7 @@ class Stages:
             for folder in self._folders:
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir()
-        threading.Thread(target=self._beat, name="sash-alive", daemon=True).start()
+        self._beating.start()
         return self
 
     @property
@@ -103,6 +104,7 @@ class Stages:
         self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
+        self._beating.join()
         self._run.alive.unlink(missing_ok=True)
         for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)
