@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.change_logs import at, contents
 
 from sash.lang import Program, bind_program
 from sash.runtime.desk import Desk, Served
@@ -24,7 +23,6 @@ AGGREGATES = (
     *("COUNT(*)", "SUM(n)", "MAX(n)", "AVG(n)", "MIN(n)"),
     *("MEDIAN(n)", "COUNT(DISTINCT n)", "TOP(n, 2)", "FREQUENT(n, 2)"),
 )
-Contents = dict[int, Counter[str]]
 
 
 @dataclass(frozen=True)
@@ -88,24 +86,6 @@ class Schedule(Desk):
             if any(query.name == "late" for query in part.plan.queries):
                 self.has_come, self.since = True, part.since
                 self.is_guest = part.number > 0 and not part.origin.synopses
-
-
-def contents(path: Path, is_log: bool) -> Contents:
-    """What a query holds after each instant at which it said something."""
-    bag: Counter[str] = Counter()
-    held: Contents = {}
-    for line in path.read_text().splitlines():
-        row = json.loads(line)
-        at, op = row.pop("ts"), row.pop("op", "+")
-        if not is_log and at not in held:
-            bag = Counter()
-        bag[json.dumps(row)] += 1 if op == "+" else -1
-        held[at] = +bag
-    return held
-
-
-def at(held: Contents, instant: int) -> Counter[str]:
-    return held.get(max((known for known in held if known <= instant), default=-1), Counter())
 
 
 @settings(max_examples=40)

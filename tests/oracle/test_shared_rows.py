@@ -5,14 +5,13 @@ Queries with overlapping conditions come and go at random; runs are stopped and 
 
 from __future__ import annotations
 
-import json
 import random
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.change_logs import at, contents
 
 from sash.lang import Program, bind_program
 from sash.runtime.desk import Desk, Served
@@ -32,7 +31,6 @@ CONDITIONS = (
 """Families of conditions, in which each of the first three follows from the other two."""
 AGGREGATES = ("COUNT(*)", "COUNT(n)", "SUM(n)", "AVG(n)", "SUM(x)", "MIN(n)", "MAX(x)")
 WINDOWS = (((4, 2), (6, 2), (12, 4)), ((6, 3), (9, 3)), ((5, 2), (4, 2), (9, 4)))
-Contents = dict[int, Counter[str]]
 
 
 @dataclass(frozen=True)
@@ -96,25 +94,6 @@ class Schedule(Desk):
         for name, life in self.lives.items():
             if name not in there and life.until is None:
                 life.until = run.through
-
-
-def contents(path: Path, is_log: bool) -> Contents:
-    """What a query holds after each instant at which it said something."""
-    bag: Counter[str] = Counter()
-    held: Contents = {}
-    for line in path.read_text().splitlines():
-        row = json.loads(line)
-        at, op = row.pop("ts"), row.pop("op", "+")
-        if not is_log and at not in held:
-            bag = Counter()
-        bag[json.dumps(row)] += 1 if op == "+" else -1
-        assert min(bag.values()) >= 0
-        held[at] = +bag
-    return held
-
-
-def at(held: Contents, instant: int) -> Counter[str]:
-    return held.get(max((known for known in held if known <= instant), default=-1), Counter())
 
 
 def workload(rng: random.Random) -> tuple[Query, ...]:

@@ -14,7 +14,8 @@ from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.oracle.test_guests import STREAM, at, contents
+from tests.change_logs import at, contents
+from tests.oracle.test_guests import STREAM
 
 from sash.lang import Program, bind_program
 from sash.plan.filter_choice import FilterChoice
