@@ -49,8 +49,9 @@ class Partial:
     strings are ranks in the sorted `words` of their integer column.
 
     Where values are counted, `groups` are of all keys but the last, which has the different values in order,
-    or the hashes that stand for them, in order; row i has value `values[i]`. Rows are in order of pane, group
-    and value.
+    or the hashes that stand for them, in order. Then panes and groups are of cells: cell i has the rows
+    offsets[i] … offsets[i + 1] of `ints`, and these have the values `values`, which ascend. Cells are in
+    order of pane. Codes and counts take as few bytes as they need.
     """
 
     synopsis: str
@@ -60,7 +61,15 @@ class Partial:
     ints: Int64Array
     floats: Float64Array
     words: dict[int, pa.Array] = field(default_factory=dict)
-    values: Int64Array | None = None
+    values: npt.NDArray[Any] | None = None
+    offsets: Int64Array | None = None
+
+    @property
+    def owners(self) -> Int64Array:
+        """For each row of `ints` the place of its pane and group."""
+        if self.offsets is None:
+            return np.arange(len(self.panes))
+        return np.repeat(np.arange(len(self.panes)), np.diff(self.offsets))
 
 
 def preaggregate(ts: Int64Array, table: pa.Table, synopses: Sequence[SynopsisSpec]) -> Iterator[Partial]:
@@ -263,19 +272,27 @@ def _count_values(rows: _Rows, spec: SynopsisSpec) -> Partial:
     width = len(values)
     owners = pane_of if group_of is None else pane_of * groups + group_of
     occurring, counts = _counted(owners * width + codes, len(pane_numbers) * groups * width)
-    owners, codes = np.divmod(occurring, width)
+    cells, offsets, codes = kernels.cells_of(occurring, width)
     if spec.is_hashed:
         # Groups keep the least hashes only, and so may their parts.
-        kept = _rank_in_run(owners) <= HASHES
-        owners, codes, counts = owners[kept], codes[kept], counts[kept]
-    panes, locals_ = np.divmod(owners, groups)
+        lengths = np.diff(offsets)
+        kept = np.arange(len(codes)) - np.repeat(offsets[:-1], lengths) <= HASHES
+        codes, counts = codes[kept], counts[kept]
+        offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.minimum(lengths, HASHES + 1))])
+    panes, locals_ = np.divmod(cells, groups)
     used = np.flatnonzero(np.bincount(locals_, minlength=groups))
     place = np.zeros(groups, dtype=np.int64)
     place[used] = np.arange(len(used))
     known = tuple(rows.key(key)[1].take(pa.array(by[used])) for key, by in zip(keys, decoded, strict=True))
-    ints, floats = counts[:, None], np.zeros((len(counts), 0))
     return Partial(
-        spec.name, (*known, values), place[locals_], pane_numbers[panes], ints, floats, values=codes
+        spec.name,
+        (*known, values),
+        place[locals_],
+        pane_numbers[panes],
+        _narrow(counts)[:, None],
+        np.zeros((len(counts), 0)),
+        values=_narrow(codes),
+        offsets=offsets,
     )
 
 
@@ -292,10 +309,9 @@ def _counted(entries: Int64Array, size: int) -> tuple[Int64Array, Int64Array]:
     return ordered[starts].astype(np.int64), np.diff(np.append(starts, len(ordered)))
 
 
-def _rank_in_run(owners: Int64Array) -> Int64Array:
-    """The place of each row among neighbours with the same owner, from 0."""
-    starts = np.flatnonzero(np.diff(owners, prepend=-1))
-    return np.arange(len(owners)) - np.repeat(starts, np.diff(np.append(starts, len(owners))))
+def _narrow(numbers: Int64Array) -> npt.NDArray[Any]:
+    """Numbers that are not negative in as few bytes as they need: they travel between processes."""
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 
 def _add_measure(

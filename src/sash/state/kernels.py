@@ -283,3 +283,21 @@ def maxima(entries: Ints, values: Ints, totals: Ints) -> None:
 def count_rows(entries: Ints, totals: Ints) -> None:
     for row in range(entries.shape[0]):
         totals[entries[row]] += 1
+
+
+@kernel
+def cells_of(entries: Ints, width: int) -> tuple[Ints, Ints, Ints]:
+    """Entries cell·width + code, which ascend: the different cells, where each begins and ends, all codes."""
+    cells, codes = np.empty_like(entries), np.empty_like(entries)
+    offsets = np.empty(len(entries) + 1, dtype=np.int64)
+    size, begin, end = 0, 0, 0
+    for row in range(len(entries)):
+        entry = entries[row]
+        if entry >= end:
+            cell = entry // width
+            cells[size], offsets[size] = cell, row
+            begin, end = cell * width, (cell + 1) * width
+            size += 1
+        codes[row] = entry - begin
+    offsets[size] = len(entries)
+    return cells[:size], offsets[: size + 1], codes

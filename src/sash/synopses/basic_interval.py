@@ -408,14 +408,15 @@ class BasicIntervalSynopsis:
             self._store.update(head, pane)
         self._feed_filters(head, pane)
         for counts in self.values.values():
-            counts.move_to(pane, self.groups.size)
+            counts.reserve(self.groups.size)
         self._moved = pane if self._moved is None else max(pane, self._moved)
 
     def trim(self, position: int) -> None:
         """Forget what lies before `position` of the log, and groups that are in no pane and no answer."""
         oldest = self.log.pane_at(position) if position < self.log.end else None
         for counts in self.values.values():
-            counts.trim(oldest)
+            # Counts of values are there before the measures of their panes are.
+            counts.trim(self.next_sealed() if oldest is None else oldest)
         for items in self.frequent.values():
             if oldest is not None:
                 items.drop_before(oldest)

@@ -5,8 +5,8 @@ slots are few, there is a counter for each slot and possible value: a row of the
 one addition. Else the values are listed, sorted by slot and value; what comes and goes is added in one pass
 over the lists of its slots, and what is new is merged into them.
 
-Invariant: the rows at positions left … right of the log are counted, of all slots or of those that are
-followed.
+Invariant: the cells at positions left … right of the log are counted, of all slots or of those that are
+followed; who begins to follow a slot counts the cells of its chain.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from sash.plan.panes import Panes
 from sash.state.jit import kernel
-from sash.state.panelog import PaneLog
 from sash.synopses.b_int_qnt import Tallies, ValueRows
+from sash.synopses.value_cells import ValueLog
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -32,9 +32,9 @@ _FEW_SLOTS = 64
 
 
 class Counted(Protocol):
-    """Whose values they are: a log of panes whose rows have a count and a value, in order within a pane."""
+    """Whose values they are."""
 
-    log: PaneLog
+    log: ValueLog
     slots: int
     extent: tuple[int, int]
 
@@ -83,63 +83,87 @@ def _merge(
 
 @kernel
 def _apply(
-    log_slots: Ints,
-    log_panes: Ints,
-    log_ints: Ints,
+    cell_slots: Ints,
+    bounds: Ints,
     start: int,
     stop: int,
+    row_values: Ints,
+    row_counts: Ints,
+    first_row: int,
     sign: int,
     followed: Bools,
     slots: Ints,
     values: Ints,
     counts: Ints,
-    missing: Ints,
+    missing_slots: Ints,
+    missing_rows: Ints,
 ) -> int:
-    """Add rows of a log, in order within each pane, to values that are held; gives how many are not.
+    """Add the rows of cells to values that are held; gives how many are not, which are `missing` then.
 
-    `missing` has those rows then. Only slots that are `followed` count; if it is empty, all do.
+    Only slots that are `followed` count; if it is empty, all do.
     """
     size, at = 0, 0
-    for row in range(start, stop):
-        slot, value = log_slots[row], log_ints[row, 1]
+    for cell in range(start, stop):
+        slot = cell_slots[cell]
         if len(followed) and not followed[slot]:
             continue
-        if row == start or log_panes[row] != log_panes[row - 1]:
-            at = 0
-        if at < len(slots) and slots[at] < slot:
-            low, high = at, len(slots)
-            while low < high:
-                middle = (low + high) >> 1
-                if slots[middle] < slot:
-                    low = middle + 1
-                else:
-                    high = middle
-            at = low
-        while at < len(slots) and slots[at] == slot and values[at] < value:
-            at += 1
-        if at < len(slots) and slots[at] == slot and values[at] == value:
-            counts[at] += sign * log_ints[row, 0]
-        else:
-            missing[size] = row
-            size += 1
+        low, high = 0, len(slots)
+        while low < high:
+            middle = (low + high) >> 1
+            if slots[middle] < slot:
+                low = middle + 1
+            else:
+                high = middle
+        at = low
+        for row in range(bounds[cell, 0] - first_row, bounds[cell, 1] - first_row):
+            value = row_values[row]
+            while at < len(slots) and slots[at] == slot and values[at] < value:
+                at += 1
+            if at < len(slots) and slots[at] == slot and values[at] == value:
+                counts[at] += sign * row_counts[row]
+            else:
+                missing_slots[size], missing_rows[size] = slot, row
+                size += 1
     return size
 
 
 @kernel
 def _count(
-    log_slots: Ints, log_ints: Ints, start: int, stop: int, sign: int, index: Ints, first: int, counts: Ints
+    cell_slots: Ints,
+    bounds: Ints,
+    start: int,
+    stop: int,
+    row_values: Ints,
+    row_counts: Ints,
+    first_row: int,
+    sign: int,
+    index: Ints,
+    first: int,
+    counts: Ints,
 ) -> None:
-    """Add rows of a log to the counters of their slots and values; slots without an index do not count."""
-    for row in range(start, stop):
-        at = index[log_slots[row]]
+    """Add the rows of cells to the counters of their slots and values; slots without an index do not count."""
+    for cell in range(start, stop):
+        at = index[cell_slots[cell]]
         if at >= 0:
-            counts[at, log_ints[row, 1] - first] += sign * log_ints[row, 0]
+            for row in range(bounds[cell, 0] - first_row, bounds[cell, 1] - first_row):
+                counts[at, row_values[row] - first] += sign * row_counts[row]
 
 
 @kernel
-def _count_rows(log_slots: Ints, log_ints: Ints, rows: Ints, index: Ints, first: int, counts: Ints) -> None:
-    for row in rows:
-        counts[index[log_slots[row]], log_ints[row, 1] - first] += log_ints[row, 0]
+def _chained(slots: Ints, heads: Ints, previous: Ints, base: int, left: int, right: int) -> Ints:
+    """The cells of some slots at positions left … right."""
+    found = np.empty(64, dtype=np.int64)
+    size = 0
+    for i in range(len(slots)):
+        cell = heads[slots[i]]
+        while cell >= left:
+            if cell < right:
+                if size == len(found):
+                    found = np.concatenate((found, np.empty_like(found)))
+                found[size] = cell - base
+                size += 1
+            cell = previous[cell - base]
+    return found[:size]
 
 
 @kernel
@@ -190,18 +214,41 @@ class _Lists:
     def __init__(self) -> None:
         self.slots, self.values, self.counts = (np.zeros(0, dtype=np.int64) for _ in range(3))
 
-    def take(self, log: PaneLog, start: int, stop: int, sign: int, followed: Bools) -> None:
-        """Rows of the log come, or they go."""
-        missing = np.empty(stop - start, dtype=np.int64)
-        held = self.slots, self.values, self.counts
-        size = _apply(log.slots, log.panes, log.ints, start, stop, sign, followed, *held, missing)
+    def take(self, log: ValueLog, start: int, stop: int, sign: int, followed: Bools) -> None:
+        """Cells of the log come, or they go."""
+        cells = log.cells
+        most = len(log.between(start + cells.base, stop + cells.base)[0])
+        missing_slots, missing_rows = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+        size = _apply(
+            cells.slots,
+            cells.ints,
+            start,
+            stop,
+            log.values,
+            log.counts,
+            log.first,
+            sign,
+            followed,
+            self.slots,
+            self.values,
+            self.counts,
+            missing_slots,
+            missing_rows,
+        )
         if size:
-            self.add(log, missing[:size])
+            self._insert(log, missing_slots[:size], missing_rows[:size])
 
-    def add(self, log: PaneLog, rows: Ints) -> None:
-        """Rows of the log come that may be new."""
+    def add(self, log: ValueLog, cells: Ints) -> None:
+        """Cells of the log come that may be new."""
+        bounds = log.cells.ints[cells] - log.first
+        lengths = bounds[:, 1] - bounds[:, 0]
+        ends = np.cumsum(lengths)
+        rows = np.arange(ends[-1] if len(ends) else 0) + np.repeat(bounds[:, 0] - (ends - lengths), lengths)
+        self._insert(log, np.repeat(log.cells.slots[cells], lengths), rows)
+
+    def _insert(self, log: ValueLog, slots: Ints, rows: Ints) -> None:
         nowhen = np.zeros(len(rows), dtype=np.int64)
-        more = ValueRows.of(log.slots[rows], nowhen, log.ints[rows, 1], log.ints[rows, 0])
+        more = ValueRows.of(slots, nowhen, log.values[rows], log.counts[rows])
         out = tuple(np.empty(len(self.slots) + len(more.slots), dtype=np.int64) for _ in range(3))
         held = self.slots, self.values, self.counts
         size = _merge(*held, more.slots, more.values, more.counts, *out)
@@ -260,16 +307,21 @@ class _Counters:
         self.index[slots] = np.arange(self.used, self.used + len(slots))
         self.used += len(slots)
 
-    def take(self, log: PaneLog, start: int, stop: int, sign: int, followed: Bools) -> None:
-        _count(log.slots, log.ints, start, stop, sign, self._reaching(log), self.first, self.counts)
+    def take(self, log: ValueLog, start: int, stop: int, sign: int, followed: Bools) -> None:
+        self._count(log, log.cells.slots, log.cells.ints, start, stop, sign)
 
-    def add(self, log: PaneLog, rows: Ints) -> None:
-        _count_rows(log.slots, log.ints, rows, self._reaching(log), self.first, self.counts)
+    def add(self, log: ValueLog, cells: Ints) -> None:
+        self._count(log, log.cells.slots[cells], log.cells.ints[cells], 0, len(cells), 1)
 
-    def _reaching(self, log: PaneLog) -> Ints:
+    def _count(self, log: ValueLog, slots: Ints, bounds: Ints, start: int, stop: int, sign: int) -> None:
+        rows = log.values, log.counts, log.first
+        _count(slots, bounds, start, stop, *rows, sign, self._reaching(log), self.first, self.counts)
+
+    def _reaching(self, log: ValueLog) -> Ints:
         """The index, long enough for all slots of the log."""
-        if len(self.index) < len(log.heads):
-            missing = np.full(len(log.heads) - len(self.index), -1, dtype=np.int64)
+        reserved = len(log.cells.heads)
+        if len(self.index) < reserved:
+            missing = np.full(reserved - len(self.index), -1, dtype=np.int64)
             self.index = np.concatenate([self.index, missing])
         return self.index
 
@@ -301,7 +353,7 @@ class ValueWindow:
 
     def clear(self) -> None:
         """Begin anew with the next boundary."""
-        self.left = self.right = self._all.log.base
+        self.left = self.right = self._all.log.cells.base
         self._held: _Lists | _Counters = _Lists()
 
     def _begin(self, position: int) -> None:
@@ -321,12 +373,13 @@ class ValueWindow:
     def follow(self, slots: Ints) -> None:
         """These slots matter, too, where the window stands and from now on; others do not, unless named."""
         log = self._all.log
+        cells = log.cells
         is_first = self._followed is None
         for name in ("_followed", "_wanted"):
             known = getattr(self, name)
             have = 0 if known is None else len(known)
-            if have < len(log.heads):
-                room = np.zeros(len(log.heads), dtype=np.bool_)
+            if have < len(cells.heads):
+                room = np.zeros(len(cells.heads), dtype=np.bool_)
                 room[:have] = False if known is None else known
                 setattr(self, name, room)
         assert self._followed is not None
@@ -341,10 +394,8 @@ class ValueWindow:
                     self._begin_again()
                     return
                 self._held.open(new)
-            is_new = np.zeros(len(self._followed), dtype=np.bool_)
-            is_new[new] = True
-            rows = np.flatnonzero(is_new[log.slots_between(self.left, self.right)])
-            self._held.add(log, rows + (self.left - log.base))
+            found = _chained(new, cells.heads, cells.previous, cells.base, self.left, self.right)
+            self._held.add(log, found)
 
     def unfollow(self) -> None:
         """Follow slots no longer that nobody has named for a while, if they are many."""
@@ -363,15 +414,16 @@ class ValueWindow:
         """Make the window that of `boundary`, which is on an edge and not before the last one."""
         self._boundary = boundary
         log, panes = self._all.log, self._all.panes
-        left = log.position_after(panes.number_at(boundary - self.range))
-        right = log.position_after(panes.number_at(boundary))
-        if left >= self.right or self.left < log.base or not self._fits():
+        cells, base = log.cells, log.cells.base
+        left = cells.position_after(panes.number_at(boundary - self.range))
+        right = cells.position_after(panes.number_at(boundary))
+        if left >= self.right or self.left < base or not self._fits():
             self._begin(left)
         followed = _NOBODY if self._followed is None else self._followed
         if self.right < right:
-            self._held.take(log, self.right - log.base, right - log.base, 1, followed)
+            self._held.take(log, self.right - base, right - base, 1, followed)
         if self.left < left:
-            self._held.take(log, self.left - log.base, left - log.base, -1, followed)
+            self._held.take(log, self.left - base, left - base, -1, followed)
         self.left, self.right = left, right
 
     def _fits(self) -> bool:
@@ -398,7 +450,7 @@ class ValueWindow:
         self.clear()
         if self._followed is not None:
             known = place[np.flatnonzero(self._followed[: len(place)])]
-            self._followed = np.zeros(len(self._all.log.heads), dtype=np.bool_)
+            self._followed = np.zeros(len(self._all.log.cells.heads), dtype=np.bool_)
             self._followed[known[known >= 0]] = True
             self._wanted = self._followed.copy()
 
