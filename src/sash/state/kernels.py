@@ -10,6 +10,8 @@ larger ones cancel, and a sum that passes 1.8e308 on the way is infinite.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -250,7 +252,7 @@ def sum_pairs(entries: Ints, values: Ints, high: Ints, low: Ints) -> None:
 
 
 @kernel
-def sum_ints(entries: Ints, values: Ints, totals: Ints) -> None:
+def sum_ints(entries: Ints, values: Ints, totals: npt.NDArray[Any]) -> None:
     """Sums of int64 values per entry, where the caller knows that none can overflow."""
     for row in range(entries.shape[0]):
         totals[entries[row]] += values[row]
@@ -280,7 +282,7 @@ def maxima(entries: Ints, values: Ints, totals: Ints) -> None:
 
 
 @kernel
-def count_rows(entries: Ints, totals: Ints) -> None:
+def count_rows(entries: Ints, totals: npt.NDArray[Any]) -> None:
     for row in range(entries.shape[0]):
         totals[entries[row]] += 1
 
@@ -301,3 +303,28 @@ def cells_of(entries: Ints, width: int) -> tuple[Ints, Ints, Ints]:
         codes[row] = entry - begin
     offsets[size] = len(entries)
     return cells[:size], offsets[: size + 1], codes
+
+
+@kernel
+def filled_cells(counts: npt.NDArray[Any], width: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """A table of cells of `width` counters: the cells that count something, and where each begins and ends.
+
+    Then the codes of their counters that are not 0, and these.
+    """
+    size = np.count_nonzero(counts)
+    most = min(size, len(counts) // width)
+    cells, offsets = np.empty(most, dtype=np.int64), np.zeros(most + 1, dtype=np.int64)
+    codes, often = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+    found, at = 0, 0
+    for cell in range(len(counts) // width):
+        begin = at
+        for code in range(width):
+            count = counts[cell * width + code]
+            if count != 0:
+                codes[at], often[at] = code, count
+                at += 1
+        if at > begin:
+            cells[found] = cell
+            found += 1
+            offsets[found] = at
+    return cells[:found], offsets[: found + 1], codes, often

@@ -67,6 +67,10 @@ class Layout:
         ints = np.tile(self.identity(), (rows, 1))
         return ints, np.zeros((rows, self.float_columns))
 
+    def width(self, column: int) -> int:
+        """How many integer columns the measure has that begins there."""
+        return 2 if self.operations[column] == kernels.PAIR else 1
+
     def column(self, kind: MeasureKind, argument: object) -> tuple[int, int]:
         """First integer column and first float column of a measure (one of them −1)."""
         position = next(i for i, m in enumerate(self.measures) if m.kind is kind and m.argument == argument)

@@ -50,10 +50,7 @@ class Member:
         own = synopsis.layout
         pairs = [(own.column(m.kind, m.argument), m) for m in layout.measures]
         self._ints = [
-            first + step
-            for (first, _), m in pairs
-            if first >= 0
-            for step in range(2 if own.operations[first] == kernels.PAIR else 1)
+            first + step for (first, _), m in pairs if first >= 0 for step in range(own.width(first))
         ]
         self._floats = [first + step for (_, first), _ in pairs if first >= 0 for step in range(2)]
         synopsis.dependents.append(self)

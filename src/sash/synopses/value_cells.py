@@ -59,12 +59,12 @@ class Cells:
         """Cells of several parts in order of pane, those of one pane and slot as one."""
         if len(parts) == 1:
             return parts[0]
-        slots, panes = (np.concatenate([getattr(part, name) for part in parts]) for name in ("slots", "panes"))
+        slots = np.concatenate([part.slots for part in parts])
+        panes = np.concatenate([part.panes for part in parts])
+        values = np.concatenate([part.values for part in parts])
+        counts = np.concatenate([part.counts for part in parts])
         lengths = np.concatenate([np.diff(part.offsets) for part in parts])
         offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
-        values, counts = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "counts")
-        )
         if not len(slots):
             return Cells(slots, panes, offsets, values, counts)
         first, width = int(panes.min()), int(slots.max()) + 1

@@ -89,7 +89,8 @@ class ValueCounts:
         values, words = to_ordinal(given, Type.BIGINT if self.spec.is_hashed else self.argument.type)
         if words is not None:
             values = self._learn(words)[values] if len(words) else values
-        assert partial.values is not None and partial.offsets is not None
+        assert partial.values is not None
+        assert partial.offsets is not None
         slots = groups.encode(keys)[partial.groups] if keys else np.zeros(len(partial.panes), dtype=np.int64)
         codes, offsets, counts = partial.values, partial.offsets, partial.ints[:, 0]
         if given.null_count:
@@ -189,4 +190,3 @@ class ValueCounts:
         waiting = sum(cells.nbytes for cells in self._open)
         windows = sum(window.nbytes for window in self.windows.values())
         return self.log.nbytes + waiting + windows + int(self._words.values.nbytes)
-

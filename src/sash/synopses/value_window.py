@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from sash.plan.panes import Panes
 from sash.state.jit import kernel
-from sash.synopses.b_int_qnt import Tallies, ValueRows
+from sash.synopses.b_int_qnt import FEW, Tallies, ValueRows
 from sash.synopses.value_cells import ValueLog
 
 Ints = npt.NDArray[np.int64]
@@ -141,7 +141,7 @@ def _count(
     first: int,
     counts: Ints,
 ) -> None:
-    """Add the rows of cells to the counters of their slots and values; slots without an index do not count."""
+    """Add the rows of cells to the counters of their values; slots without an index do not count."""
     for cell in range(start, stop):
         at = index[cell_slots[cell]]
         if at >= 0:
@@ -168,7 +168,7 @@ def _chained(slots: Ints, heads: Ints, previous: Ints, base: int, left: int, rig
 
 @kernel
 def _ranked(slots: Ints, index: Ints, first: int, counts: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
-    """The value at rank ⌈n·part/whole⌉ of each slot, and n."""
+    """The value at rank ⌈n·part/whole⌉ of each slot, and n; it is looked for from the nearer end."""
     found, totals = np.zeros(len(slots), dtype=np.int64), np.zeros(len(slots), dtype=np.int64)
     for i in range(len(slots)):
         at = index[slots[i]]
@@ -176,13 +176,42 @@ def _ranked(slots: Ints, index: Ints, first: int, counts: Ints, part: int, whole
         totals[i] = total
         if total > 0:
             # No product that overflows.
-            left = (total // whole) * part + ((total % whole) * part + whole - 1) // whole
-            column = 0
-            while counts[at, column] < left:
-                left -= counts[at, column]
-                column += 1
+            rank = (total // whole) * part + ((total % whole) * part + whole - 1) // whole
+            if 2 * part < whole:
+                column, left = 0, rank
+                while counts[at, column] < left:
+                    left -= counts[at, column]
+                    column += 1
+            else:
+                column, left = counts.shape[1] - 1, total - rank
+                while counts[at, column] <= left:
+                    left -= counts[at, column]
+                    column -= 1
             found[i] = first + column
     return found, totals
+
+
+@kernel
+def _most_counted(slots: Ints, index: Ints, first: int, counts: Ints, k: int) -> tuple[Ints, Ints, Ints]:
+    """The k most frequent values of each slot, as `Tallies.top` gives them: offsets, values, counts."""
+    offsets = np.zeros(len(slots) + 1, dtype=np.int64)
+    values, often = np.empty(len(slots) * k, dtype=np.int64), np.empty(len(slots) * k, dtype=np.int64)
+    begin = 0
+    for i in range(len(slots)):
+        at, end = index[slots[i]], begin
+        for column in range(counts.shape[1]):
+            count = counts[at, column]
+            if count == 0 or (end == begin + k and count <= often[end - 1]):
+                continue
+            if end < begin + k:
+                end += 1
+            place = end - 1
+            while place > begin and often[place - 1] < count:
+                values[place], often[place] = values[place - 1], often[place - 1]
+                place -= 1
+            values[place], often[place] = first + column, count
+        offsets[i + 1] = begin = end
+    return offsets, values[:begin], often[:begin]
 
 
 @kernel
@@ -270,6 +299,9 @@ class _Lists:
             places, counts = places[kept], counts[kept]
         return Tallies(slots, offsets, self.values[places], counts)
 
+    def top(self, slots: Ints, k: int) -> Tallies:
+        return self.tallies(slots).top(k)
+
     def quantiles(self, slots: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
         begins, ends = self._bounds(slots)
         totals = _totals(begins, ends, self.counts)
@@ -330,6 +362,11 @@ class _Counters:
         owners, columns = np.nonzero(rows)
         offsets = np.searchsorted(owners, np.arange(len(slots) + 1))
         return Tallies(slots, offsets, columns + self.first, rows[owners, columns])
+
+    def top(self, slots: Ints, k: int) -> Tallies:
+        if k > FEW:
+            return self.tallies(slots).top(k)
+        return Tallies(slots, *_most_counted(slots, self.index, self.first, self.counts, k))
 
     def quantiles(self, slots: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
         return _ranked(slots, self.index, self.first, self.counts, part, whole)
@@ -440,6 +477,10 @@ class ValueWindow:
     def tallies(self, slots: Ints) -> Tallies:
         """The values of some slots, which ascend."""
         return self._held.tallies(slots)
+
+    def top(self, slots: Ints, k: int) -> Tallies:
+        """Of some slots, which ascend, the k most frequent values, the most frequent first."""
+        return self._held.top(slots, k)
 
     def quantiles(self, slots: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
         """Of some slots, which ascend, the value at rank ⌈n·part/whole⌉, and n."""
