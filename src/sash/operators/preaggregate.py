@@ -138,15 +138,22 @@ class _Rows:
     def panes(self, panes: Panes) -> tuple[Int64Array, Int64Array]:
         """Dense pane numbers per row, and the true number of each."""
         if panes not in self._panes:
+            first, last = panes.number_at(int(self.ts.min())), panes.number_at(int(self.ts.max()))
+            if last - first < _dense_limit(self.size) and bool((self.ts[1:] >= self.ts[:-1]).all()):
+                # In order of time a pane is a stretch of rows.
+                edges = panes.right_edges(np.arange(first, last))
+                ends = np.concatenate([[0], np.searchsorted(self.ts, edges, side="right"), [self.size]])
+                dense = np.repeat(np.arange(last - first + 1), np.diff(ends))
+                self._panes[panes] = (dense, np.arange(first, last + 1))
+                return self._panes[panes]
             numbers = panes.number_of(self.ts)
-            first, last = int(numbers.min()), int(numbers.max())
             if last - first < _dense_limit(len(numbers)):
                 self._panes[panes] = (numbers - first, np.arange(first, last + 1))
             else:
-                dense = pa.array(numbers).dictionary_encode()
+                encoded = pa.array(numbers).dictionary_encode()
                 self._panes[panes] = (
-                    np.asarray(dense.indices, dtype=np.int64),
-                    np.asarray(dense.dictionary),
+                    np.asarray(encoded.indices, dtype=np.int64),
+                    np.asarray(encoded.dictionary),
                 )
         return self._panes[panes]
 
@@ -226,13 +233,8 @@ def _few_integers(values: pa.Array) -> tuple[Int64Array, pa.Array] | None:
     least, greatest = int(numbers.min()), int(numbers.max())
     if greatest - least >= _DENSE_LEAST:
         return None
-    counts = np.zeros(greatest - least + 1, dtype=np.int64)
-    offsets = numbers - least
-    kernels.count_rows(offsets, counts)
-    present = np.flatnonzero(counts)
-    place = np.zeros(len(counts), dtype=np.int64)
-    place[present] = np.arange(len(present))
-    return place[offsets], pa.array(present + least)
+    codes, present = kernels.ranks_of(numbers, least, greatest)
+    return codes, pa.array(present + least)
 
 
 def _cells(
@@ -243,7 +245,7 @@ def _cells(
     if (panes, keys) not in known:
         pane_of, pane_numbers = rows.panes(panes)
         group_of, groups, decoded = _groups(rows, keys)
-        entries = pane_of if group_of is None else pane_of * groups + group_of
+        entries = pane_of if group_of is None else kernels.combined(pane_of, groups, group_of)
         known[panes, keys] = entries, pane_numbers, groups, decoded
     return known[panes, keys]
 
@@ -263,7 +265,7 @@ def _groups(
     for key in keys[1:]:
         codes, values = rows.key(key)
         width = len(values)
-        numbers = numbers * width + codes
+        numbers = kernels.combined(numbers, width, codes)
         if size * width <= _dense_limit(rows.whole.size):
             decoded = [np.repeat(column, width) for column in decoded]
             decoded.append(np.tile(np.arange(width), size))
@@ -321,7 +323,7 @@ def _count_values(rows: _Rows | Summary, spec: SynopsisSpec) -> tuple[Summary, P
     ranks = codes if ranking.place is None else ranking.place[codes]
     width = len(ranking.values)
     size = len(pane_numbers) * groups * width
-    entries = owners * width + ranks
+    entries = kernels.combined(owners, width, ranks)
     if size <= _dense_limit(rows.whole.size):
         table = np.zeros(size, dtype=np.int32)
         rows.count(entries, table)

@@ -288,6 +288,30 @@ def count_rows(entries: Ints, totals: npt.NDArray[Any]) -> None:
 
 
 @kernel
+def combined(numbers: Ints, width: int, codes: Ints) -> Ints:
+    """numbers · width + codes."""
+    out = np.empty(len(numbers), dtype=np.int64)
+    for row in range(len(numbers)):
+        out[row] = numbers[row] * width + codes[row]
+    return out
+
+
+@kernel
+def ranks_of(numbers: Ints, least: int, greatest: int) -> tuple[Ints, Ints]:
+    """Of each number which one it is of the different numbers, and those, from the least one on."""
+    place = np.zeros(greatest - least + 1, dtype=np.int64)
+    for row in range(len(numbers)):
+        place[numbers[row] - least] = 1
+    present = np.flatnonzero(place)
+    for rank in range(len(present)):
+        place[present[rank]] = rank
+    ranks = np.empty(len(numbers), dtype=np.int64)
+    for row in range(len(numbers)):
+        ranks[row] = place[numbers[row] - least]
+    return ranks, present
+
+
+@kernel
 def cells_of(entries: Ints, width: int) -> tuple[Ints, Ints, Ints]:
     """Entries cell·width + code, which ascend: the different cells, where each begins and ends, all codes."""
     cells, codes = np.empty_like(entries), np.empty_like(entries)

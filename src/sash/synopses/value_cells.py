@@ -19,12 +19,11 @@ from sash.state.jit import kernel
 from sash.state.layout import Layout
 from sash.state.panelog import PaneLog
 from sash.synopses.b_int_qnt import ValueRows
+from sash.synopses.rows import pane_order
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-# Cells are sorted by counting if there are at most so many pairs of pane and slot.
-_PAIRS_A_CELL, _FEW_PAIRS = 8, 1 << 16
 # A cell of the log has the bounds of its rows.
 _BOUNDS = Layout((), (), (), (kernels.ADD, kernels.ADD), 0)
 _FIRST_CAPACITY = 1024
@@ -65,14 +64,7 @@ class Cells:
         counts = np.concatenate([part.counts for part in parts])
         lengths = np.concatenate([np.diff(part.offsets) for part in parts])
         offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
-        if not len(slots):
-            return Cells(slots, panes, offsets, values, counts)
-        first, width = int(panes.min()), int(slots.max()) + 1
-        pairs = (int(panes.max()) - first + 1) * width
-        if pairs <= _PAIRS_A_CELL * len(slots) + _FEW_PAIRS:
-            order = _order(slots, panes, first, width, pairs)
-        else:
-            order = np.lexsort((slots, panes))
+        order = pane_order(slots, panes)
         return Cells(*_laid_out(order, slots, panes, offsets, values, counts))
 
     def split(self, count: int) -> tuple[Cells, Cells]:
@@ -177,22 +169,6 @@ def cell_starts(panes: Ints, slots: Ints) -> Ints:
             size += 1
     starts[size] = len(panes)
     return starts[: size + 1]
-
-
-@kernel
-def _order(slots: Ints, panes: Ints, first: int, width: int, pairs: int) -> Ints:
-    """Cells in order of pane and slot, equal ones as they come."""
-    place = np.zeros(pairs + 1, dtype=np.int64)
-    for cell in range(len(slots)):
-        place[(panes[cell] - first) * width + slots[cell] + 1] += 1
-    for pair in range(pairs):
-        place[pair + 1] += place[pair]
-    order = np.empty(len(slots), dtype=np.int64)
-    for cell in range(len(slots)):
-        pair = (panes[cell] - first) * width + slots[cell]
-        order[place[pair]] = cell
-        place[pair] += 1
-    return order
 
 
 @kernel
