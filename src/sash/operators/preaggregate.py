@@ -24,7 +24,7 @@ from sash.errors import InternalError
 from sash.lang.bound import Scalar
 from sash.lang.types import Type
 from sash.operators.evaluate import evaluate, evaluate_mask
-from sash.operators.summary import Ranking, Summary, smallest
+from sash.operators.summary import Ranking, Summary, Whole, smallest
 from sash.plan.measures import Measure, MeasureKind
 from sash.plan.panes import Panes
 from sash.plan.periodic import SynopsisSpec
@@ -357,7 +357,7 @@ def _count_values(rows: _Rows | Summary, spec: SynopsisSpec) -> tuple[Summary, P
     )
 
 
-def _keys_of(rows: _Rows, keys: Sequence[Scalar], codes: Sequence[Int64Array]) -> tuple[pa.Array, ...]:
+def _keys_of(rows: Whole, keys: Sequence[Scalar], codes: Sequence[Int64Array]) -> tuple[pa.Array, ...]:
     return tuple(rows.key(key)[1].take(pa.array(own)) for key, own in zip(keys, codes, strict=True))
 
 

@@ -335,7 +335,7 @@ def filled_cells(counts: npt.NDArray[Any], width: int) -> tuple[Ints, Ints, Ints
 
     Then the codes of their counters that are not 0, and these.
     """
-    size = np.count_nonzero(counts)
+    size = int(np.count_nonzero(counts))
     most = min(size, len(counts) // width)
     cells, offsets = np.empty(most, dtype=np.int64), np.zeros(most + 1, dtype=np.int64)
     codes, often = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)

@@ -390,6 +390,7 @@ class ValueWindow:
 
     def clear(self) -> None:
         """Begin anew with the next boundary."""
+        self._is_there = False
         self.left = self.right = self._all.log.cells.base
         self._held: _Lists | _Counters = _Lists()
 
@@ -449,7 +450,9 @@ class ValueWindow:
 
     def advance(self, boundary: int) -> None:
         """Make the window that of `boundary`, which is on an edge and not before the last one."""
-        self._boundary = boundary
+        if self._is_there and boundary == self._boundary:
+            return
+        self._boundary, self._is_there = boundary, True
         log, panes = self._all.log, self._all.panes
         cells, base = log.cells, log.cells.base
         left = cells.position_after(panes.number_at(boundary - self.range))
