@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from sash.plan.panes import last_boundary
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery
 from sash.plan.refresh import refresh_of
 from sash.runtime.groups import QueryGroup
@@ -156,26 +155,21 @@ class Refreshing:
     def reported(self) -> dict[str, Refreshed]:
         """How each query that is refreshed so fares."""
         reports = {name: self._scheduler.report(name) for name in self._put}
+        refreshers = (refresher for task in self._tasks.values() for refresher in task.refreshers)
+        lasts = {query.name: refresher.last for refresher in refreshers for query in refresher.queries}
         return {
             query: Refreshed(
-                report.due - report.period if report.executions else None,
+                lasts[query],
                 report.period / 1e6,
                 None if report.granted is None else report.granted / 1e6,
                 report.lateness / 1e6,
                 report.worst_lateness / 1e6,
                 report.skipped,
+                policy=self._scheduler.policy.slug,
             )
             for query, name in self._task_of.items()
             if (report := reports.get(name)) is not None
         }
-
-
-def answered_through(query: str, saved: Saved, slide: int, through: int) -> int | None:
-    """The last boundary that a query has answered in a run that has come `through`; None: no boundary."""
-    row = saved.get(query)
-    if row is None:
-        return last_boundary(through, slide)
-    return Scheduler.last_of(row)
 
 
 def _tasks(groups: Iterable[QueryGroup]) -> dict[str, Task]:

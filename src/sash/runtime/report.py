@@ -95,7 +95,8 @@ class Refreshed:
     `at` is the instant that its answer is of, in microseconds; `period` is what it asks for, `granted` what
     it last got, `late` how much more than the period had passed then, `worst` the most so far. `skipped`
     counts boundaries that were passed over. `behind` is how far `at` was behind the clock on the wall when it
-    was committed, where the stream is live. `shared` is what it reads and with whom.
+    was committed, where the stream is live. `shared` is what it reads and with whom. `policy` is that of the
+    scheduler which decides when it is refreshed; None: at every boundary.
     """
 
     at: int | None
@@ -106,6 +107,11 @@ class Refreshed:
     skipped: int = 0
     behind: float | None = None
     shared: Shared | None = None
+    policy: str | None = None
+
+    @property
+    def is_elastic(self) -> bool:
+        return self.policy is not None
 
 
 @dataclass(frozen=True, slots=True)

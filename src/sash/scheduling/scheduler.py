@@ -357,11 +357,6 @@ class Scheduler:
         """How each query fared so far, for `restore`."""
         return {name: self._state[slot].tolist() for name, slot in self._slots.items()}
 
-    @staticmethod
-    def last_of(row: list[int]) -> int | None:
-        """The boundary that was last answered, of a row of a snapshot; None: none was."""
-        return row[_LAST] if row[_EXECUTIONS] else None
-
     def restore(self, saved: Mapping[str, list[int]], now: int) -> None:
         """Go on from a snapshot, for queries that have been put already."""
         self.now = now
