@@ -45,6 +45,12 @@ def refresh_of(query: QueryDefinition) -> Refresh:
     return Refresh(None if mode is None else str(mode).lower() == ELASTIC, priority)
 
 
+def is_elastic_in(query: QueryDefinition, usual: str) -> bool:
+    """Whether a query is refreshed elastically in a run that has a usual kind of refresh."""
+    chosen = refresh_of(query).is_elastic
+    return usual == ELASTIC if chosen is None else chosen
+
+
 def refreshed_as(query: QueryDefinition, asked: QueryDefinition) -> QueryDefinition:
     """The query with what another definition of it asks for."""
     others = tuple(option for option in query.options if option[0] not in OPTIONS)

@@ -72,7 +72,7 @@ class Manifest:
 
     `held_from` has synopses that do not know everything: what came after that instant they know. `lasts` has
     the boundaries that periodic queries last answered, where that is not the last one that has passed;
-    `refreshes` is how those fared that are refreshed elastically.
+    `refreshes` is how those fared that are refreshed elastically. `refresh` and `policy` are the run's.
     """
 
     batch: int
@@ -92,6 +92,8 @@ class Manifest:
     held_from: Mapping[str, int] = field(default_factory=dict)
     lasts: Mapping[str, int | None] = field(default_factory=dict)
     refreshes: Mapping[str, list[int]] = field(default_factory=dict)
+    refresh: str = "exact"
+    policy: str = ""
 
     def to_json(self) -> str:
         return json.dumps(
@@ -115,6 +117,8 @@ class Manifest:
                 "held_from": dict(self.held_from),
                 "lasts": dict(self.lasts),
                 "refreshes": dict(self.refreshes),
+                "refresh": self.refresh,
+                "policy": self.policy,
                 "panes": [[file.name, file.synopsis, file.until, file.checksum] for file in self.panes],
             }
         )
@@ -140,6 +144,8 @@ class Manifest:
             data["held_from"],
             data["lasts"],
             data["refreshes"],
+            data["refresh"],
+            data["policy"],
         )
 
 

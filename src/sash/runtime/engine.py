@@ -31,7 +31,7 @@ from sash.operators.bounds import with_bounds
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.periodic import SynopsisSpec
-from sash.plan.refresh import ELASTIC, EXACT
+from sash.plan.refresh import EXACT
 from sash.plan.run_plan import RunPlan, plan_run, questions_in, reads_archives, standing_in
 from sash.runtime.admission import admit_number, admit_state
 from sash.runtime.archive_sink import ArchiveSink
@@ -137,7 +137,7 @@ class Engine:
         # What is wrong with the program is told before anything is touched.
         self._planned = plan_run(program)
         self._check_questions()
-        refreshing = Refreshing(POLICIES[options.policy], is_elastic=options.refresh == ELASTIC)
+        refreshing = Refreshing(POLICIES[options.policy], usual=options.refresh)
         self.plane = QueryPlane(refreshing=refreshing)
         self._admit(self._planned, program, len(self._planned.definitions))
         self._sources = {stream.name: self._open_source(stream) for stream in self._planned.streams}
@@ -713,6 +713,8 @@ class Engine:
                     self.plane.held_from(),
                     self.plane.lasts(),
                     self.plane.refreshing.snapshot(),
+                    self.options.refresh,
+                    self.options.policy,
                 )
             )
         self.committed = entry.number
@@ -804,6 +806,7 @@ class Engine:
             self.plane.rates(),
             self._once(),
             {query.name: self.plane.groups[query.synopsis].notes for query in self.plane.plan.queries},
+            self.plane.refreshed(time.time(), self._live),
         )
         self.options.monitor.finished(summary)
         return summary

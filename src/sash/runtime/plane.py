@@ -17,7 +17,6 @@ from sash.lang.bound import IndexDefinition, StreamDefinition
 from sash.operators.preaggregate import Partial
 from sash.plan.cost.indexes import IndexChoice
 from sash.plan.explain.tree import Measured
-from sash.plan.panes import last_boundary
 from sash.plan.periodic import Hosts
 from sash.plan.refresh import refresh_of
 from sash.plan.run_plan import united
@@ -27,7 +26,7 @@ from sash.runtime.clock import Clock, Streams, StreamState
 from sash.runtime.groups import QueryGroup, Reached, answer_together, catch_up_together, clusters, latest
 from sash.runtime.harvest import Harvest
 from sash.runtime.part import Part
-from sash.runtime.refreshing import Refreshing, Saved
+from sash.runtime.refreshing import Refreshing, Saved, exact_fares
 from sash.runtime.report import DRIVER, Held, Refreshed
 from sash.sharing.of_plan import Shared, shared_of
 from sash.synopses.combined import Combined
@@ -210,11 +209,7 @@ class QueryPlane:
         through, elastic = self.complete_through, self.refreshing.reported()
         found = {}
         for query in self.plan.queries:
-            known = elastic.get(query.name)
-            if known is None:
-                slide = query.window.slide
-                at = None if through is None else last_boundary(through, slide)
-                known = Refreshed(at, slide / 1e6, None if at is None else slide / 1e6)
+            known = elastic.get(query.name) or exact_fares(query.window.slide, through)
             is_behind = query.select.stream in live and known.at is not None
             behind = now - (known.at or 0) / 1e6 if is_behind else None
             found[query.name] = replace(known, behind=behind, shared=self._shared()[query.name])

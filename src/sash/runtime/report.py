@@ -115,6 +115,15 @@ class Refreshed:
 
 
 @dataclass(frozen=True, slots=True)
+class Fares:
+    """How a run refreshes queries that do not say so, by which scheduler, and how each query fares there."""
+
+    refresh: str
+    policy: str
+    queries: Mapping[str, Refreshed] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Measures:
     """What operators did. `queries`: the state behind each query; what several share counts for each.
 
@@ -181,7 +190,7 @@ class Summary:
     `answered` counts the result rows per query, `seconds` is the time on the wall, `aside` is the folder in
     which late and rejected rows are kept. `measured` has, per query, what came of the operators of its plan;
     `rates` the rows per second of event time of each stream; `once` the answers of one-time queries;
-    `chosen`, per query, what the run has chosen by what it learnt.
+    `chosen`, per query, what the run has chosen by what it learnt; `refreshes` how periodic queries fared.
     """
 
     batches: int
@@ -195,6 +204,7 @@ class Summary:
     rates: Mapping[str, float] = field(default_factory=dict)
     once: Mapping[str, pa.Table] = field(default_factory=dict)
     chosen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    refreshes: Mapping[str, Refreshed] = field(default_factory=dict)
 
 
 class Monitor(Protocol):

@@ -242,7 +242,7 @@ class Refresher:
         else:
             self._look(boundary)
         self._last = boundary
-        if self._whole:
+        if self._whole and not self.is_elastic:
             self._guard_against_jumps(boundary, through)
 
     def _look(self, boundary: int) -> None:

@@ -110,9 +110,7 @@ def test_each_answer_is_that_of_its_instant(seed, policy, is_switching):
         run_program(bind_program(text("exact")), base_dir=directory, runtime="inline")
         # Some batches leave time for everything, others for one decision.
         patch.setattr(Engine, "_seconds_left", lambda self, watch: rng.choice((None, 0.0, 0.0, 3.0)))
-        patch.setattr(
-            refreshing.Refreshing.__init__, "__kwdefaults__", {"is_elastic": False, "clock": Ticking()}
-        )
+        patch.setattr(refreshing.Refreshing.__init__, "__kwdefaults__", {"usual": EXACT, "clock": Ticking()})
         batch_rows = rng.randint(2, 12)
         modes, through = Modes.drawn(rng), -1
         answered: dict[int, list[range]] = {i: [] for i in range(len(SELECTS))}
