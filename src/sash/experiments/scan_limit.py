@@ -70,7 +70,7 @@ def measure(scale: str, note: Note = silent) -> Result:
     with tempfile.TemporaryDirectory(prefix="sash-scan-limit-") as folder:
         directory = Path(folder)
         note("starting Spark", 0.0)
-        with spark_session("local[2]", directory / "spark.log"):
+        with spark_session("local[2]", directory / "spark.log", optimising=True):
             note("warming up", 0.05)
             warm = _Scale(4, sizes.rows_a_file, files_a_batch=2)
             _write_packets(directory / "warm", warm, _RATES[0])
