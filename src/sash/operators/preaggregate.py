@@ -53,7 +53,8 @@ class Partial:
     Where values are counted, `groups` are of all keys but the last, which has the different values in order,
     or the hashes that stand for them, in order. Then panes and groups are of cells: cell i has the rows
     offsets[i] … offsets[i + 1] of `ints`, and these have the values `values`, which ascend. Cells are in
-    order of pane. Codes and counts take as few bytes as they need.
+    order of pane, and there is one a pane and group. Codes and counts take as few bytes as they need. Without
+    `offsets`, as pane files have them, row i belongs to panes[i] and groups[i], in any order.
     """
 
     synopsis: str
@@ -150,11 +151,8 @@ class _Rows:
             if last - first < _dense_limit(len(numbers)):
                 self._panes[panes] = (numbers - first, np.arange(first, last + 1))
             else:
-                encoded = pa.array(numbers).dictionary_encode()
-                self._panes[panes] = (
-                    np.asarray(encoded.indices, dtype=np.int64),
-                    np.asarray(encoded.dictionary),
-                )
+                distinct, dense = np.unique(numbers, return_inverse=True)
+                self._panes[panes] = (dense, distinct)
         return self._panes[panes]
 
     def argument(self, scalar: Scalar) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:

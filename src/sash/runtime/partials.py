@@ -59,10 +59,8 @@ def from_table(spec: SynopsisSpec, table: pa.Table) -> Partial:
         floats[:, column] = np.asarray(table.column(f"f{column}"))
     keys = tuple(table.column(f"k{i}").combine_chunks() for i in range(len(spec.keys)))
     rows = np.arange(table.num_rows)
-    panes = np.asarray(table.column("pane"))
-    if spec.of is None:
-        return Partial(spec.name, keys, rows, panes, ints, floats, words)
-    return Partial(spec.name, keys, rows, panes, ints, floats, words, rows, np.arange(table.num_rows + 1))
+    values = None if spec.of is None else rows
+    return Partial(spec.name, keys, rows, np.asarray(table.column("pane")), ints, floats, words, values)
 
 
 def string_columns(layout: Layout) -> frozenset[int]:
