@@ -17,7 +17,7 @@ is announced to them first, from the buffer that fits its pattern.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sash.errors import InternalError
@@ -34,9 +34,11 @@ from sash.operators.delta_star import DeltaStar
 from sash.operators.division import (
     WHOLE,
     Division,
+    Free,
     Negated,
     by_columns,
     by_row,
+    column,
     joined,
     positional,
     projected,
@@ -51,6 +53,7 @@ from sash.operators.lookup_join import LookupJoin
 from sash.operators.multiplicities import Counted, Multiplicities
 from sash.operators.operator import Operator, arrow_types
 from sash.operators.projection import Projection
+from sash.operators.reading import Reading
 from sash.operators.relation_feed import RelationFeed
 from sash.operators.resample import Resample
 from sash.operators.rows_window import RowsWindow
@@ -59,6 +62,7 @@ from sash.operators.time_window import TimeWindow
 from sash.operators.union import MergeUnion
 from sash.plan.canonical import canonical
 from sash.plan.cost import Strategy, strategy_below
+from sash.plan.join_synopses import JoinReader, JoinSpec, SharedJoin
 from sash.plan.lifetimes import longest_life
 from sash.plan.patterns import Pattern, pattern_of
 from sash.plan.physical import Exec, JoinAlgorithm, JoinExec
@@ -101,9 +105,13 @@ class Level:
     is_mixed: bool = False
 
 
-def build(plan: RunPlan) -> Dataflow:
-    """The dataflow of all continuous queries of a plan."""
-    builder = _Builder(plan)
+JoinSynopses = Callable[[JoinSpec, Sequence[Field]], Operator]
+"""Makes the operator that keeps a join synopsis, over the fields of what feeds it."""
+
+
+def build(plan: RunPlan, join_synopsis: JoinSynopses | None = None) -> Dataflow:
+    """The dataflow of all continuous queries of a plan; those that read join synopses need who makes them."""
+    builder = _Builder(plan, join_synopsis)
     for query in plan.continuous:
         builder.add(query)
     for query in plan.one_time:
@@ -112,8 +120,12 @@ def build(plan: RunPlan) -> Dataflow:
 
 
 class _Builder:
-    def __init__(self, plan: RunPlan) -> None:
+    def __init__(self, plan: RunPlan, join_synopsis: JoinSynopses | None) -> None:
         self.flow = Dataflow()
+        self._join_synopsis = join_synopsis
+        self._read_join = plan.read_join
+        # The join synopsis that the query at hand is answered from.
+        self._reading: tuple[SharedJoin, JoinReader] | None = None
         self._scans = {canonical(scan.node): scan.name for scan in plan.scans}
         self._relations = {relation.name: relation for relation in plan.relations}
         self._streams = {stream.name: stream for stream in plan.streams}
@@ -126,6 +138,7 @@ class _Builder:
     def add(self, query: ContinuousQuery, *, is_once: bool = False) -> None:
         level = _level(query.physical.logical, query.choices.strategy, query.unit)
         self._places = self.flow.places[query.name] = {}
+        self._reading = None if is_once else self._read_join(query.name)
         first = len(self.flow.vertices)
         archive = query.definition.archive
         if archive is not None:
@@ -276,7 +289,8 @@ class _Builder:
         `defer`: an NT window leaves its announcements to the node above. `keeps_internal`: that node knows
         what to do with rows of INTERNAL windows.
         """
-        key = (canonical(node.logical), level, defer, _algorithms(node))
+        reader = None if self._reading is None else (self._reading[0].name, self._reading[1].number)
+        key = (canonical(node.logical), level, defer, _algorithms(node), reader)
         if key not in self._known:
             first = len(self.flow.vertices)
             self._known[key] = self._build(node, level, defer)
@@ -320,6 +334,8 @@ class _Builder:
                 return self._explicit(counted, by_row(logical.fields, len(inputs)), *inputs)
             case algebra.Distinct():
                 return self._distinct(self._relation(node.inputs[0], level), level.strategy)
+            case algebra.Aggregate() if self._reading is not None:
+                return self._read(logical, level, *self._reading)
             case algebra.Aggregate():
                 return self._aggregate(logical, self._relation(node.inputs[0], level), level)
             case algebra.Join():
@@ -450,6 +466,30 @@ class _Builder:
             cut=_sub_windows(logical.input, level.unit),
         )
         return self._explicit(grouping, by_columns(range(len(logical.keys)), explicit.fields), explicit)
+
+    def _read(self, logical: algebra.Aggregate, level: Level, shared: SharedJoin, reader: JoinReader) -> Edge:
+        """What the operator that keeps a join synopsis tells one of its readers."""
+        kept = self._kept(shared, level)
+        calls, keys = shared.spec.calls, len(shared.spec.keys)
+        places = [*range(keys), *(keys + 1 + calls.index(call) for call in reader.calls)]
+        division = Free(tuple(column(place, kept.fields) for place in places))
+        return self._explicit(Reading(logical.fields, places, keys, reader.number), division, kept)
+
+    def _kept(self, shared: SharedJoin, level: Level) -> Edge:
+        """The join synopsis over the continuous join of the longest windows."""
+        key = ("joined", shared.name)
+        if key not in self._known:
+            if self._join_synopsis is None:
+                raise InternalError(f"nobody makes the join synopsis {shared.name}")
+            reading, self._reading = self._reading, None
+            width = shared.spec.panes.period
+            below = Level(Strategy.UPA, level.unit, width, width, level.streams)
+            edge = self._relation(shared.physical, below)
+            self._reading = reading
+            operator = self._join_synopsis(shared.spec, edge.fields)
+            division = by_columns(range(len(shared.spec.keys)), edge.fields)
+            self._known[key] = self._explicit(operator, division, edge)
+        return self._known[key]
 
     def _join(self, node: JoinExec, logical: algebra.Join, level: Level) -> Edge:
         # What an INTERNAL window held between two slides would stay in the result.

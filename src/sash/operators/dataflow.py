@@ -145,6 +145,14 @@ class Dataflow:
                 live.update(vertex.inputs)
             else:
                 self.vertices[number] = nothing(vertex.fields)
+        readers: dict[int, list[Operator]] = {}
+        for vertex in self.vertices:
+            for number in vertex.inputs if vertex.operator is not None else ():
+                readers.setdefault(number, []).append(vertex.operator)
+        for number, operators in readers.items():
+            read = self.vertices[number].operator
+            if read is not None:
+                read.keep(operators)
 
     @property
     def sources(self) -> set[str]:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from sash.errors import InternalError
 from sash.lang.bound import QueryDefinition, StreamDefinition
+from sash.plan.kinds import Kind
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec, is_periodic, plan_periodic
 from sash.sharing.request import Request, request_of
 from sash.sharing.rules import SS1, SS4
 from sash.sharing.sharing import OWN, Sharing
-from sash.sharing.synopsis import Kind, SharedSynopsis
+from sash.sharing.synopsis import SharedSynopsis
 from sash.sharing.workload import Part, Reading
 
 

@@ -1,0 +1,344 @@
+"""Which join synopses there are, and which queries read them (002, section 8.3.2, rule SS3).
+
+Periodic aggregates over the same join of two time windows, whatever the lengths of the windows, the SLIDE
+and the aggregates, read one synopsis: one continuous join, of the longest windows, feeds it.
+
+A result lives until the first of its two tuples expires, so intervals are by expiration time. Windows of
+unequal length are compared from the ends of their tuples: with W₁ and W₂ the longest windows and W the longer
+of them, a tuple of input i is taken for one that is W − Wᵢ older, and a window of n panes for one that is as
+much longer. After that a query whose windows are equal long needs nothing but intervals, also if the windows
+themselves are not; g is by how many panes two windows of one query still differ.
+
+Panes are the greatest common divisor of all windows and slides. A join that they would cut too finely is
+left to operators, and so is every aggregate that is not made of measures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sash.lang import algebra
+from sash.lang.algebra import Field, Node, OutputKind, WindowKind, WindowSpec
+from sash.lang.bound import AggregateCall, Named, QueryDefinition, Scalar, StreamDefinition
+from sash.lang.periodic import renamed
+from sash.plan.canonical import canonical
+from sash.plan.cost import Statistics
+from sash.plan.kinds import Kind, break_even, choose_kind, executed_together
+from sash.plan.measures import ROWS, Kept, Measure, algebra_of, measures_of
+from sash.plan.optimize import optimize
+from sash.plan.panes import Panes
+from sash.plan.physical import Choices, Exec, to_physical
+from sash.plan.rules import apply_rules
+from sash.plan.rules.flatten_projections import flatten_projections
+from sash.plan.rules.fold_constants import fold_constants
+from sash.plan.rules.push_selections import push_selections
+from sash.plan.scalars import column_scalar, conjunction
+
+# With more panes in a window every update and answer would go through too many intervals.
+MOST_PANES = 4096
+FIRST, SECOND = "first", "second"
+"""The columns of join results that hold the timestamps of their tuples."""
+# What leaves the join and its conditions in one form, and what is grouped and asked of it as it is written.
+_SHAPING = (fold_constants, flatten_projections, push_selections)
+_RESTORING = (OutputKind.ISTREAM_RESTORE, OutputKind.RSTREAM_RESTORE)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinAggregate:
+    """What a query asks of a join, in the names that equal joins have in common.
+
+    `source` is the join of streams without their windows, with all conditions.
+    """
+
+    source: algebra.Join
+    keys: tuple[Scalar, ...]
+    calls: tuple[AggregateCall, ...]
+    windows: tuple[int, int]
+    slide: int
+
+    @property
+    def width(self) -> int:
+        """The longest panes that its windows begin and end on."""
+        return math.gcd(*self.windows, self.slide)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinReader:
+    """Queries that ask the same at the same times. `lengths`: its windows in panes, as intervals count."""
+
+    number: int
+    windows: tuple[int, int]
+    lengths: tuple[int, int]
+    slide: int
+    calls: tuple[AggregateCall, ...]
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinSpec:
+    """A join synopsis with parameters s (`panes`), b and g, over results that a join gives.
+
+    `keys` and the readers' `calls` are over columns of the results. Timestamps of both tuples count `units` of
+    microseconds; tuples are taken for older than they are by `shifts`.
+    """
+
+    name: str
+    keys: tuple[Scalar, ...]
+    units: tuple[int, int]
+    shifts: tuple[int, int]
+    panes: Panes
+    b: int
+    g: int
+    kind: Kind
+    readers: tuple[JoinReader, ...]
+
+    @property
+    def calls(self) -> tuple[AggregateCall, ...]:
+        """All aggregates that readers ask for."""
+        return tuple(dict.fromkeys(call for reader in self.readers for call in reader.calls))
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        return _measures(self.calls)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedJoin:
+    """A join synopsis and the join of the longest windows that feeds it, with why it is of its kind.
+
+    `physical` gives the keys, the arguments of aggregates and the timestamps of both tuples.
+    """
+
+    spec: JoinSpec
+    source: algebra.Join
+    windows: tuple[int, int]
+    physical: Exec
+    reason: str
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        return tuple(name for reader in self.spec.readers for name in reader.queries)
+
+    def reader_of(self, query: str) -> JoinReader | None:
+        return next((reader for reader in self.spec.readers if query in reader.queries), None)
+
+
+def plan_joins(
+    queries: Iterable[QueryDefinition],
+    streams: Iterable[StreamDefinition],
+    statistics: Statistics,
+    name: str = "j",
+) -> tuple[SharedJoin, ...]:
+    """The join synopses of queries that run as operators; `name`: what their names begin with."""
+    defined = {stream.name: stream for stream in streams}
+    asked: dict[object, list[tuple[str, JoinAggregate]]] = {}
+    for query in queries:
+        found = join_aggregate_of(query)
+        if isinstance(found, JoinAggregate):
+            asked.setdefault((found.source, found.keys), []).append((query.name, found))
+    gathered = [sharers for members in asked.values() for sharers in _share_panes(members)]
+    return tuple(
+        _shared(f"{name}{number}", members, defined, statistics) for number, members in enumerate(gathered)
+    )
+
+
+def join_aggregate_of(query: QueryDefinition) -> JoinAggregate | str | None:
+    """What a query asks of a join; why operators answer it; None if it is no periodic aggregate of a join."""
+    aggregate = _aggregate_in(query.plan)
+    if aggregate is None:
+        return None
+    windows = [node for node in aggregate.walk() if isinstance(node, algebra.Window)]
+    is_join = any(isinstance(node, algebra.Join) for node in aggregate.walk())
+    if not is_join or not any(window.spec.slide for window in windows):
+        return None
+    forced = {name for name, _ in query.options} & {"strategy", "join"}
+    if forced:
+        return f"WITH ({' and '.join(sorted(forced))}) asks for operators"
+    if query.archive is not None:
+        return "an archive needs the rows themselves"
+    if query.plan.kind in _RESTORING:
+        return "what came and went between two slides is asked for, too"
+    shaped = apply_rules(query.plan, _SHAPING).plan
+    assert isinstance(shaped, algebra.Output)
+    aggregate = _aggregate_in(shaped)
+    return None if aggregate is None else _recognised(aggregate)
+
+
+def _aggregate_in(plan: algebra.Output) -> algebra.Aggregate | None:
+    """The aggregate of a query, not of a sub-query."""
+    node = plan.input
+    while isinstance(node, algebra.Limit | algebra.Project | algebra.Select | algebra.Distinct):
+        node = node.input
+    return node if isinstance(node, algebra.Aggregate) else None
+
+
+def _recognised(aggregate: algebra.Aggregate) -> JoinAggregate | str:
+    join, above = aggregate.input, None
+    if isinstance(join, algebra.Select):
+        join, above = join.input, join.predicate
+    if not isinstance(join, algebra.Join) or len(join.inputs) != 2:
+        return "intervals by expiration time are kept for joins of two windows only"
+    for call in aggregate.calls:
+        if algebra_of(call).kept is not Kept.MEASURES:
+            return f"{call.function.value} needs the values themselves"
+    windows: list[algebra.Window] = []
+    for side in join.inputs:
+        refusal = _refusal(side)
+        if refusal is not None:
+            return refusal
+        assert isinstance(side, algebra.Window)
+        windows.append(side)
+    first, second = (window.spec for window in windows)
+    if first.slide != second.slide:
+        return "the two windows have not one SLIDE"
+    residual = conjunction([part for part in (join.residual, above) if part is not None])
+    bare = algebra.Join(tuple(window.input for window in windows), join.equalities, residual)
+    source = canonical(bare)
+    names = dict(zip(bare.names, source.names, strict=True))
+    assert isinstance(source, algebra.Join)
+    assert first.range is not None
+    assert second.range is not None
+    assert first.slide is not None
+    found = JoinAggregate(
+        source,
+        tuple(renamed(key, names) for key in aggregate.keys),
+        tuple(
+            replace(call, argument=None if call.argument is None else renamed(call.argument, names))
+            for call in aggregate.calls
+        ),
+        (first.range, second.range),
+        first.slide,
+    )
+    panes = max(found.windows) // found.width
+    if panes > MOST_PANES:
+        return f"the windows would be {panes:,} panes, more than {MOST_PANES:,}"
+    return found
+
+
+def _refusal(side: Node) -> str | None:
+    """Why tuples of an input of a join cannot be told apart by panes; None if they can."""
+    if not isinstance(side, algebra.Window):
+        return "an input of the join is no window"
+    below = side.input.input if isinstance(side.input, algebra.Select) else side.input
+    if not isinstance(below, algebra.Stream):
+        return "a window of the join is over a sub-query"
+    spec = side.spec
+    if spec.kind is not WindowKind.RANGE:
+        return f"a window of the join is not one of RANGE but [{spec.kind.value.upper()}]"
+    if spec.slide is None:
+        return "a window of the join has no SLIDE"
+    if spec.offset:
+        return "a window of the join has an OFFSET"
+    if spec.is_internal:
+        return "a window of the join is INTERNAL"
+    return "rows of the join have lifetimes of their own" if below.has_lifetime else None
+
+
+def _share_panes(members: Sequence[tuple[str, JoinAggregate]]) -> Iterator[list[tuple[str, JoinAggregate]]]:
+    """Queries gathered greedily, coarse panes first, as long as the longest window has few enough."""
+    shares: list[list[tuple[str, JoinAggregate]]] = []
+    for member in sorted(members, key=lambda each: -each[1].width):
+        for share in shares:
+            together = [asked for _, asked in (*share, member)]
+            width = math.gcd(*(asked.width for asked in together))
+            if max(length for asked in together for length in asked.windows) // width <= MOST_PANES:
+                share.append(member)
+                break
+        else:
+            shares.append([member])
+    yield from shares
+
+
+def _shared(
+    name: str,
+    members: Sequence[tuple[str, JoinAggregate]],
+    streams: dict[str, StreamDefinition],
+    statistics: Statistics,
+) -> SharedJoin:
+    asked = [each for _, each in members]
+    source, keys = asked[0].source, asked[0].keys
+    width = math.gcd(*(each.width for each in asked))
+    windows = (max(each.windows[0] for each in asked), max(each.windows[1] for each in asked))
+    longest = max(windows)
+    calls = dict.fromkeys(call for each in asked for call in each.calls)
+    arguments = tuple(dict.fromkeys(call.argument for call in calls if call.argument is not None))
+    outputs = [Named(f"k{i}", key) for i, key in enumerate(keys)]
+    outputs += [Named(f"x{i}", argument) for i, argument in enumerate(arguments)]
+    places = {output.scalar: _column(output.name, output.scalar) for output in outputs[len(keys) :]}
+    units = []
+    for label, leaf in zip((FIRST, SECOND), _leaves(source), strict=True):
+        stream = streams[leaf.name]
+        field = next(f for f in leaf.fields if f.name == f"{leaf.qualifier}.{stream.timestamp}")
+        outputs.append(Named(label, column_scalar(field)))
+        units.append(stream.unit if stream.has_integer_time else 1)
+    readers: dict[object, list[str]] = {}
+    for query, each in members:
+        own = tuple(_over(call, places) for call in each.calls)
+        readers.setdefault((each.windows, each.slide, own), []).append(query)
+    made = tuple(
+        JoinReader(
+            number,
+            lengths,
+            ((lengths[0] + longest - windows[0]) // width, (lengths[1] + longest - windows[1]) // width),
+            slide,
+            own,
+            tuple(names),
+        )
+        for number, ((lengths, slide, own), names) in enumerate(readers.items())  # type: ignore[misc]
+    )
+    b, g = longest // width, max(abs(reader.lengths[0] - reader.lengths[1]) for reader in made)
+    measures = _measures(call for reader in made for call in reader.calls)
+    together = executed_together(each.slide for each in asked)
+    kind = choose_kind(measures, b, together, is_join=True)
+    inputs = tuple(
+        algebra.Window(side, WindowSpec(WindowKind.RANGE, length, slide=width))
+        for side, length in zip(source.inputs, windows, strict=True)
+    )
+    plan = algebra.Project(replace(source, inputs=inputs), tuple(outputs))
+    estimate = optimize(algebra.Output(plan, OutputKind.VIEW), statistics).estimate
+    spec = JoinSpec(
+        name,
+        tuple(_column(f"k{i}", key) for i, key in enumerate(keys)),
+        (units[0], units[1]),
+        (longest - windows[0], longest - windows[1]),
+        Panes(width, (width,)),
+        b,
+        g,
+        kind,
+        made,
+    )
+    physical = to_physical(estimate, Choices()).inputs[0]
+    return SharedJoin(spec, source, windows, physical, _reason(kind, b, together))
+
+
+def _reason(kind: Kind, b: int, together: float) -> str:
+    match kind:
+        case Kind.RJ:
+            return "all aggregates can be subtracted"
+        case Kind.BIJ:
+            return f"{together:.3g} queries together, b / log b = {break_even(b):.3g}"
+        case _:
+            return f"{together:.3g} queries together, fewer than b / log b = {break_even(b):.3g}"
+
+
+def _measures(calls: Iterable[AggregateCall]) -> tuple[Measure, ...]:
+    return tuple(dict.fromkeys((ROWS, *(measure for call in calls for measure in measures_of(call)))))
+
+
+def _leaves(join: algebra.Join) -> tuple[algebra.Stream, ...]:
+    return tuple(leaf for leaf in join.walk() if isinstance(leaf, algebra.Stream))
+
+
+def _column(name: str, scalar: Scalar) -> Scalar:
+    """A column of join results, called as people know what is in it."""
+    return replace(column_scalar(Field(name, scalar.type)), text=scalar.text)
+
+
+def _over(call: AggregateCall, places: dict[Scalar, Scalar]) -> AggregateCall:
+    return call if call.argument is None else replace(call, argument=places[call.argument])
