@@ -124,6 +124,8 @@ class _Builder:
         self.flow = Dataflow()
         self._join_synopsis = join_synopsis
         self._read_join = plan.read_join
+        # Where the joins are that feed join synopses.
+        self._fed: dict[Node, dict[Node, Place]] = {}
         # The join synopsis that the query at hand is answered from.
         self._reading: tuple[SharedJoin, JoinReader] | None = None
         self._scans = {canonical(scan.node): scan.name for scan in plan.scans}
@@ -470,10 +472,22 @@ class _Builder:
     def _read(self, logical: algebra.Aggregate, level: Level, shared: SharedJoin, reader: JoinReader) -> Edge:
         """What the operator that keeps a join synopsis tells one of its readers."""
         kept = self._kept(shared, level)
+        self._places.update(self._places_in(logical, shared, kept.vertex))
         calls, keys = shared.spec.calls, len(shared.spec.keys)
         places = [*range(keys), *(keys + 1 + calls.index(call) for call in reader.calls)]
         division = Free(tuple(column(place, kept.fields) for place in places))
         return self._explicit(Reading(logical.fields, places, keys, reader.number), division, kept)
+
+    def _places_in(self, logical: Node, shared: SharedJoin, kept: int) -> dict[Node, Place]:
+        """Where the join and the windows of a query are that reads a join synopsis, kept beside the join."""
+        found: dict[Node, Place] = {}
+        there = {_what(node): place for node, place in self._fed[shared.join.source].items()}
+        for node in logical.walk():
+            place = there.get(_what(node))
+            if place is not None:
+                made = (*place.made, kept) if isinstance(node, algebra.Join) else place.made
+                found[node] = Place(place.vertex, made)
+        return found
 
     def _kept(self, shared: SharedJoin, level: Level) -> Edge:
         """The join synopsis over the continuous join of the longest windows."""
@@ -482,10 +496,12 @@ class _Builder:
             if self._join_synopsis is None:
                 raise InternalError(f"nobody makes the join synopsis {shared.name}")
             reading, self._reading = self._reading, None
-            width = shared.spec.panes.period
-            below = Level(Strategy.UPA, level.unit, width, width, level.streams)
-            edge = self._relation(shared.physical, below)
+            join = shared.join
+            below = Level(Strategy.UPA, level.unit, join.step, join.step, level.streams)
+            edge = self._projected(self._relation(join.physical, below), shared.outputs)
             self._reading = reading
+            nodes = [node for node in join.physical.logical.walk() if node in self._places]
+            self._fed.setdefault(join.source, {node: self._places[node] for node in nodes})
             operator = self._join_synopsis(shared.spec, edge.fields)
             division = by_columns(range(len(shared.spec.keys)), edge.fields)
             self._known[key] = self._explicit(operator, division, edge)
@@ -684,6 +700,11 @@ def _sub_windows(node: Node, unit: int) -> Cut | None:
         case WindowKind.RANGE if spec.range is not None and spec.slide is not None:
             return Cut() if (spec.range - spec.offset) % spec.slide == 0 else None
     return None
+
+
+def _what(node: Node) -> tuple[object, ...]:
+    """What kind of a node it is, and over which sources."""
+    return (type(node), *sorted(leaf.qualifier for leaf in node.walk() if isinstance(leaf, algebra.Stream)))
 
 
 def _algorithms(node: Exec) -> tuple[JoinAlgorithm, ...]:

@@ -1,7 +1,8 @@
 """Which join synopses there are, and which queries read them (002, section 8.3.2, rule SS3).
 
-Periodic aggregates over the same join of two time windows, whatever the lengths of the windows, the SLIDE
-and the aggregates, read one synopsis: one continuous join, of the longest windows, feeds it.
+Periodic aggregates over the same join of two time windows with the same grouping read one synopsis, whatever
+the lengths of the windows, the SLIDE and the aggregates. One continuous join, of the longest windows, feeds
+the synopses of all groupings.
 
 A result lives until the first of its two tuples expires, so intervals are by expiration time. Windows of
 unequal length are compared from the ends of their tuples: with W₁ and W₂ the longest windows and W the longer
@@ -16,7 +17,7 @@ left to operators, and so is every aggregate that is not made of measures.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sash.lang import algebra
@@ -34,7 +35,7 @@ from sash.plan.rules import apply_rules
 from sash.plan.rules.flatten_projections import flatten_projections
 from sash.plan.rules.fold_constants import fold_constants
 from sash.plan.rules.push_selections import push_selections
-from sash.plan.scalars import column_scalar, conjunction
+from sash.plan.scalars import column_scalar, conjunction, passed_on
 
 # With more panes in a window every update and answer would go through too many intervals.
 MOST_PANES = 4096
@@ -80,8 +81,8 @@ class JoinReader:
 class JoinSpec:
     """A join synopsis with parameters s (`panes`), b and g, over results that a join gives.
 
-    `keys` and the readers' `calls` are over columns of the results. Timestamps of both tuples count `units` of
-    microseconds; tuples are taken for older than they are by `shifts`.
+    `keys` and the readers' `calls` are over columns of the results. Timestamps of both tuples count `units`
+    of microseconds; tuples are taken for older than they are by `shifts`.
     """
 
     name: str
@@ -101,20 +102,29 @@ class JoinSpec:
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        return _measures(self.calls)
+        return measures_in(self.calls)
+
+
+@dataclass(frozen=True, slots=True)
+class ContinuousJoin:
+    """The join that feeds all synopses of one source: of the longest windows, looked at every `step`."""
+
+    source: algebra.Join
+    windows: tuple[int, int]
+    step: int
+    physical: Exec
 
 
 @dataclass(frozen=True, slots=True)
 class SharedJoin:
-    """A join synopsis and the join of the longest windows that feeds it, with why it is of its kind.
+    """A join synopsis and the join that feeds it, with why it is of its kind.
 
-    `physical` gives the keys, the arguments of aggregates and the timestamps of both tuples.
+    `outputs` are made of the rows of the join: keys, arguments of aggregates, the timestamps of both tuples.
     """
 
     spec: JoinSpec
-    source: algebra.Join
-    windows: tuple[int, int]
-    physical: Exec
+    join: ContinuousJoin
+    outputs: tuple[Named, ...]
     reason: str
 
     @property
@@ -124,6 +134,15 @@ class SharedJoin:
     @property
     def queries(self) -> tuple[str, ...]:
         return tuple(name for reader in self.spec.readers for name in reader.queries)
+
+    def without(self, queries: Collection[str]) -> SharedJoin:
+        """The same for those who are left when some queries have gone."""
+        left = (
+            replace(reader, queries=tuple(name for name in reader.queries if name not in queries))
+            for reader in self.spec.readers
+        )
+        readers = tuple(reader for reader in left if reader.queries)
+        return replace(self, spec=replace(self.spec, readers=readers))
 
     def reader_of(self, query: str) -> JoinReader | None:
         return next((reader for reader in self.spec.readers if query in reader.queries), None)
@@ -137,15 +156,54 @@ def plan_joins(
 ) -> tuple[SharedJoin, ...]:
     """The join synopses of queries that run as operators; `name`: what their names begin with."""
     defined = {stream.name: stream for stream in streams}
-    asked: dict[object, list[tuple[str, JoinAggregate]]] = {}
+    asked: dict[algebra.Join, list[tuple[str, JoinAggregate]]] = {}
     for query in queries:
         found = join_aggregate_of(query)
         if isinstance(found, JoinAggregate):
-            asked.setdefault((found.source, found.keys), []).append((query.name, found))
-    gathered = [sharers for members in asked.values() for sharers in _share_panes(members)]
-    return tuple(
-        _shared(f"{name}{number}", members, defined, statistics) for number, members in enumerate(gathered)
+            asked.setdefault(found.source, []).append((query.name, found))
+    shared: list[SharedJoin] = []
+    for source, members in asked.items():
+        times = [_timestamp(leaf, defined[leaf.name]) for leaf in _leaves(source)]
+        join = _continuous(source, [each for _, each in members], times, statistics)
+        by_keys: dict[tuple[Scalar, ...], list[tuple[str, JoinAggregate]]] = {}
+        for member in members:
+            by_keys.setdefault(member[1].keys, []).append(member)
+        for sharers in (share for alike in by_keys.values() for share in _share_panes(alike)):
+            shared.append(_shared(f"{name}{len(shared)}", sharers, join, times))
+    return tuple(shared)
+
+
+def _timestamp(leaf: algebra.Stream, stream: StreamDefinition) -> tuple[Scalar, int]:
+    """The timestamps of a stream's tuples, and how many microseconds they count."""
+    field = next(f for f in leaf.fields if f.name == f"{leaf.qualifier}.{stream.timestamp}")
+    return column_scalar(field), stream.unit if stream.has_integer_time else 1
+
+
+def _continuous(
+    source: algebra.Join,
+    asked: Sequence[JoinAggregate],
+    times: Sequence[tuple[Scalar, int]],
+    statistics: Statistics,
+) -> ContinuousJoin:
+    """The join of the longest windows, with the columns that anybody reads."""
+    windows = _longest(asked)
+    step = math.gcd(*(each.width for each in asked))
+    inputs = tuple(
+        algebra.Window(side, WindowSpec(WindowKind.RANGE, length, slide=step))
+        for side, length in zip(source.inputs, windows, strict=True)
     )
+    arguments = [call.argument for each in asked for call in each.calls if call.argument is not None]
+    scalars = [*(key for each in asked for key in each.keys), *arguments, *(scalar for scalar, _ in times)]
+    read = {name for scalar in scalars for name in scalar.inputs}
+    join = replace(source, inputs=inputs)
+    plan = algebra.Project(join, passed_on(field for field in join.fields if field.name in read))
+    estimate = optimize(algebra.Output(plan, OutputKind.VIEW), statistics).estimate
+    return ContinuousJoin(source, windows, step, to_physical(estimate, Choices()).inputs[0])
+
+
+def _longest(asked: Iterable[JoinAggregate]) -> tuple[int, int]:
+    firsts, seconds = zip(*(each.windows for each in asked), strict=True)
+    return max(firsts), max(seconds)
 
 
 def join_aggregate_of(query: QueryDefinition) -> JoinAggregate | str | None:
@@ -258,63 +316,49 @@ def _share_panes(members: Sequence[tuple[str, JoinAggregate]]) -> Iterator[list[
 def _shared(
     name: str,
     members: Sequence[tuple[str, JoinAggregate]],
-    streams: dict[str, StreamDefinition],
-    statistics: Statistics,
+    join: ContinuousJoin,
+    times: Sequence[tuple[Scalar, int]],
 ) -> SharedJoin:
     asked = [each for _, each in members]
-    source, keys = asked[0].source, asked[0].keys
-    width = math.gcd(*(each.width for each in asked))
-    windows = (max(each.windows[0] for each in asked), max(each.windows[1] for each in asked))
-    longest = max(windows)
-    calls = dict.fromkeys(call for each in asked for call in each.calls)
-    arguments = tuple(dict.fromkeys(call.argument for call in calls if call.argument is not None))
+    keys, windows = asked[0].keys, _longest(asked)
+    width, longest = math.gcd(*(each.width for each in asked)), max(windows)
+    shifts = longest - windows[0], longest - windows[1]
+    arguments = dict.fromkeys(call.argument for each in asked for call in each.calls)
     outputs = [Named(f"k{i}", key) for i, key in enumerate(keys)]
-    outputs += [Named(f"x{i}", argument) for i, argument in enumerate(arguments)]
-    places = {output.scalar: _column(output.name, output.scalar) for output in outputs[len(keys) :]}
-    units = []
-    for label, leaf in zip((FIRST, SECOND), _leaves(source), strict=True):
-        stream = streams[leaf.name]
-        field = next(f for f in leaf.fields if f.name == f"{leaf.qualifier}.{stream.timestamp}")
-        outputs.append(Named(label, column_scalar(field)))
-        units.append(stream.unit if stream.has_integer_time else 1)
-    readers: dict[object, list[str]] = {}
+    read = [Named(f"x{i}", scalar) for i, scalar in enumerate(filter(None, arguments))]
+    places = {output.scalar: _column(output.name, output.scalar) for output in read}
+    stamps = [Named(label, scalar) for label, (scalar, _) in zip((FIRST, SECOND), times, strict=True)]
+    gathered: dict[tuple[tuple[int, int], int, tuple[AggregateCall, ...]], list[str]] = {}
     for query, each in members:
-        own = tuple(_over(call, places) for call in each.calls)
-        readers.setdefault((each.windows, each.slide, own), []).append(query)
-    made = tuple(
+        calls = tuple(_over(call, places) for call in each.calls)
+        gathered.setdefault((each.windows, each.slide, calls), []).append(query)
+    readers = tuple(
         JoinReader(
             number,
             lengths,
-            ((lengths[0] + longest - windows[0]) // width, (lengths[1] + longest - windows[1]) // width),
+            ((lengths[0] + shifts[0]) // width, (lengths[1] + shifts[1]) // width),
             slide,
-            own,
-            tuple(names),
+            calls,
+            tuple(queries),
         )
-        for number, ((lengths, slide, own), names) in enumerate(readers.items())  # type: ignore[misc]
+        for number, ((lengths, slide, calls), queries) in enumerate(gathered.items())
     )
-    b, g = longest // width, max(abs(reader.lengths[0] - reader.lengths[1]) for reader in made)
-    measures = _measures(call for reader in made for call in reader.calls)
+    b, g = longest // width, max(abs(reader.lengths[0] - reader.lengths[1]) for reader in readers)
+    measures = measures_in(call for reader in readers for call in reader.calls)
     together = executed_together(each.slide for each in asked)
     kind = choose_kind(measures, b, together, is_join=True)
-    inputs = tuple(
-        algebra.Window(side, WindowSpec(WindowKind.RANGE, length, slide=width))
-        for side, length in zip(source.inputs, windows, strict=True)
-    )
-    plan = algebra.Project(replace(source, inputs=inputs), tuple(outputs))
-    estimate = optimize(algebra.Output(plan, OutputKind.VIEW), statistics).estimate
     spec = JoinSpec(
         name,
         tuple(_column(f"k{i}", key) for i, key in enumerate(keys)),
-        (units[0], units[1]),
-        (longest - windows[0], longest - windows[1]),
+        (times[0][1], times[1][1]),
+        shifts,
         Panes(width, (width,)),
         b,
         g,
         kind,
-        made,
+        readers,
     )
-    physical = to_physical(estimate, Choices()).inputs[0]
-    return SharedJoin(spec, source, windows, physical, _reason(kind, b, together))
+    return SharedJoin(spec, join, (*outputs, *read, *stamps), _reason(kind, b, together))
 
 
 def _reason(kind: Kind, b: int, together: float) -> str:
@@ -322,12 +366,17 @@ def _reason(kind: Kind, b: int, together: float) -> str:
         case Kind.RJ:
             return "all aggregates can be subtracted"
         case Kind.BIJ:
-            return f"{together:.3g} queries together, b / log b = {break_even(b):.3g}"
+            return f"{_queries(together)} at once, b / log b = {break_even(b):.3g}"
         case _:
-            return f"{together:.3g} queries together, fewer than b / log b = {break_even(b):.3g}"
+            return f"{_queries(together)} at once, fewer than b / log b = {break_even(b):.3g}"
 
 
-def _measures(calls: Iterable[AggregateCall]) -> tuple[Measure, ...]:
+def _queries(together: float) -> str:
+    return "1 query" if together == 1 else f"{together:.3g} queries"
+
+
+def measures_in(calls: Iterable[AggregateCall]) -> tuple[Measure, ...]:
+    """What must be kept of results to answer some aggregates, their number first."""
     return tuple(dict.fromkeys((ROWS, *(measure for call in calls for measure in measures_of(call)))))
 
 

@@ -255,7 +255,7 @@ def feed_of(relation: RelationDefinition) -> StreamDefinition:
 def _scans(plan: RunPlan) -> Iterator[Scan]:
     found: dict[Node, Node] = {}
     operators = [query.plan for query in (*plan.continuous, *plan.one_time) if not plan.read_join(query.name)]
-    joins = [join.physical.logical for join in plan.joins]
+    joins = [shared.join.physical.logical for shared in plan.joins]
     for node in (scan for part in (*operators, *joins) for scan in scan_nodes(part)):
         found.setdefault(canonical(node), node)
     for number, node in enumerate(found.values()):

@@ -124,6 +124,8 @@ def fingerprint(plan: RunPlan) -> str:
     archives = [(q.name, q.definition.archive) for q in plan.continuous if q.definition.archive is not None]
     relations = [(r.name, r.schema, r.key, r.source, r.options) for r in plan.relations]
     whole: tuple[object, ...] = (plan.number, streams, queries, synopses, covers, continuous, relations)
+    if plan.joins:
+        whole = (*whole, [join.spec for join in plan.joins])
     if archives:
         # The technique may change between two runs.
         whole = (*whole, [(name, archive.key, archive.every) for name, archive in archives])

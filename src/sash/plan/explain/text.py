@@ -12,12 +12,14 @@ from sash.lang.bound import IndexDefinition, QueryDefinition, Scalar
 from sash.plan.cost import Statistics
 from sash.plan.explain.build import duration, plan_and_explain
 from sash.plan.explain.indexed import probes
+from sash.plan.explain.joined import with_join_synopsis
 from sash.plan.explain.measured import Run, measured_text, with_measured
 from sash.plan.explain.picture import to_svg
 from sash.plan.explain.shared import sharing, with_sharing
 from sash.plan.explain.tree import Explained, Step
 from sash.plan.filter_choice import index_name
 from sash.plan.having import loosest, probe_of
+from sash.plan.join_synopses import plan_joins
 from sash.plan.measures import Kept, algebra_of
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec, is_periodic, plan_periodic
 from sash.plan.run_plan import standing_in
@@ -91,6 +93,8 @@ def explanations(program: Program, run: Run | None = None) -> list[Explained]:
     queries = (*standing, *asked_queries(program))
     periodic = plan_periodic(program.streams, [query for query in queries if is_periodic(query)])
     statistics = Statistics.from_definitions((*program.streams, *program.relations))
+    operators = {query.name: query for query in queries if not is_periodic(query)}
+    joins = plan_joins(operators.values(), program.streams, statistics)
     planned = []
     for number, query in enumerate(queries):
         try:
@@ -98,7 +102,9 @@ def explanations(program: Program, run: Run | None = None) -> list[Explained]:
         except SashError as error:
             error.place = error.place or query.place
             raise
-        planned.append(replace(found, runs=number < len(standing)))
+        # Who reads one join synopsis shares the join; nobody else does.
+        read = next((join.name for join in joins if join.reader_of(query.name) is not None), None)
+        planned.append(replace(found, choices=(found.choices, read), runs=number < len(standing)))
     # Periodic queries share synopses, which their notes name; the others share operators.
     continuous = (found for found, query in zip(planned, queries, strict=True) if not is_periodic(query))
     shared = iter(with_sharing(continuous))
@@ -109,7 +115,7 @@ def explanations(program: Program, run: Run | None = None) -> list[Explained]:
             tree = _looked_up(found.explained.tree, synopsis)
             each = replace(found.explained, tree=tree, notes=notes)
         else:
-            each = next(shared)
+            each = with_join_synopsis(next(shared), query, joins)
         if number >= len(standing) and program.explains[number - len(standing)].query is None:
             each = replace(each, notes=(*each.notes, *probes(found.plan, program)))
         explained.append(each if run is None else with_measured(each, found.plan, query, run, statistics))
