@@ -24,8 +24,8 @@ def test_queries_that_share_a_join_synopsis_on_spark(tmp_path):
         ("MAX(r.n) AS c, AVG(s.n) AS d", 12, 4, 4, ""),
     )
     queries = tuple(
-        f"CREATE QUERY q{i} INTO 'jsonl:q{i}.jsonl' AS SELECT {shown} FROM s [RANGE {first} SEC SLIDE {slide} "
-        f"SEC], r [RANGE {second} SEC SLIDE {slide} SEC] WHERE s.g = r.g{keys};\n"
+        f"CREATE QUERY q{i} INTO 'jsonl:q{i}.jsonl' AS SELECT {shown} FROM s [RANGE {first} SEC "
+        f"SLIDE {slide} SEC], r [RANGE {second} SEC SLIDE {slide} SEC] WHERE s.g = r.g{keys};\n"
         for i, (shown, first, second, slide, keys) in enumerate(asked)
     )
     scenario = Scenario((stream("s", rng), stream("r", rng)), queries)
