@@ -13,7 +13,7 @@ from sash.plan.join_synopses import SharedJoin, measures_in, plan_joins
 from sash.plan.kinds import Kind
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec, is_periodic, plan_periodic
 from sash.sharing.request import Request, request_of
-from sash.sharing.rules import SS1, SS3, SS4
+from sash.sharing.rules import SS1, SS2, SS3, SS4
 from sash.sharing.sharing import OWN, Sharing
 from sash.sharing.synopsis import SharedSynopsis
 from sash.sharing.workload import Part, Reading
@@ -133,6 +133,7 @@ def _read_join(join: SharedJoin, sharing: Sharing) -> None:
 def _reading(query: PeriodicQuery, request: Request, spec: SynopsisSpec, read: set[str]) -> Reading:
     if spec.cover is not None:
         parts = tuple(Part(name, request.measures, sign) for name, sign in spec.cover.signed)
-        return Reading(query.name, SS4.name, parts, f"reads {spec.cover}")
+        rule = SS2.name if spec.cover.beside else SS4.name
+        return Reading(query.name, rule, parts, f"reads {spec.cover}", spec.cover.beside)
     rule = SS1.name if spec.name in read else OWN
     return Reading(query.name, rule, (Part(spec.name, request.measures),), f"reads {spec.name}")

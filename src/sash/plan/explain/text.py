@@ -162,10 +162,12 @@ def _synopsis(
 def _covered(spec: SynopsisSpec, plan: PeriodicPlan, window: str) -> tuple[str, ...]:
     """What there is to say of a synopsis that is read from others."""
     assert spec.cover is not None
-    kind = "supercover less the rest" if spec.cover.minus else "disjoint cover"
+    kind = "SS4, supercover less the rest" if spec.cover.minus else "SS4, disjoint cover"
     if not spec.counts_rows:
-        kind = "cover, by minimum or maximum"
-    lines = [f"{spec.name}: {window}; {spec.name} = {spec.cover} (SS4, {kind}), no pass over the input"]
+        kind = "SS4, cover, by minimum or maximum"
+    if spec.cover.beside:
+        kind = "SS2, each for other measures of the same rows"
+    lines = [f"{spec.name}: {window}; {spec.name} = {spec.cover} ({kind}), no pass over the input"]
     for name in spec.bases:
         part = plan.synopsis(name)
         where = "" if part.where is None else f" where {part.where.text or part.where.sql}"
