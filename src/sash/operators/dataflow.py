@@ -147,8 +147,9 @@ class Dataflow:
                 self.vertices[number] = nothing(vertex.fields)
         readers: dict[int, list[Operator]] = {}
         for vertex in self.vertices:
-            for number in vertex.inputs if vertex.operator is not None else ():
-                readers.setdefault(number, []).append(vertex.operator)
+            if vertex.operator is not None:
+                for number in vertex.inputs:
+                    readers.setdefault(number, []).append(vertex.operator)
         for number, operators in readers.items():
             read = self.vertices[number].operator
             if read is not None:

@@ -237,9 +237,10 @@ def _aggregate_in(plan: algebra.Output) -> algebra.Aggregate | None:
 
 
 def _recognised(aggregate: algebra.Aggregate) -> JoinAggregate | str:
-    join, above = aggregate.input, None
+    join = aggregate.input
+    above = join.predicate if isinstance(join, algebra.Select) else None
     if isinstance(join, algebra.Select):
-        join, above = join.input, join.predicate
+        join = join.input
     if not isinstance(join, algebra.Join) or len(join.inputs) != 2:
         return "intervals by expiration time are kept for joins of two windows only"
     for call in aggregate.calls:

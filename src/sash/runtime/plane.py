@@ -215,7 +215,7 @@ class QueryPlane:
             found[query.name] = replace(known, behind=behind, shared=self._shared()[query.name])
         for reader in (reader for join in self.plan.joins for reader in join.spec.readers):
             known = exact_fares(reader.slide, through)
-            is_behind = known.at is not None and live.issuperset(self.plan.sources_of(reader.queries[0]))
+            is_behind = known.at is not None and live >= set(self.plan.sources_of(reader.queries[0]))
             behind = now - (known.at or 0) / 1e6 if is_behind else None
             for name in reader.queries:
                 found[name] = replace(known, behind=behind, shared=self._shared()[name])

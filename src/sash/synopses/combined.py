@@ -13,7 +13,7 @@ one row per (window length, group).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -55,8 +55,8 @@ class Member:
         self.back: Int64Array = np.zeros(0, dtype=np.int64)
         self._seen = 0
         self._layout = layout
-        self._ints, self._floats = _columns(synopsis.layout, given)
-        self._own_ints, self._own_floats = _columns(layout, given)
+        self._ints, self._floats = synopsis.layout.columns(given)
+        self._own_ints, self._own_floats = layout.columns(given)
         synopsis.dependents.append(self)
 
     def measures(self, ints: Int64Array, floats: Float64Array) -> tuple[Int64Array, Float64Array]:
@@ -97,19 +97,6 @@ class Member:
 
     def leave(self) -> None:
         self.synopsis.dependents.remove(self)
-
-
-def _columns(layout: Layout, measures: Iterable[Measure]) -> tuple[list[int], list[int]]:
-    """The columns of integers and of doubles that measures have in a layout."""
-    ints: list[int] = []
-    floats: list[int] = []
-    for measure in measures:
-        column, pair = layout.column(measure.kind, measure.argument)
-        if column < 0:
-            floats += (pair, pair + 1)
-        else:
-            ints += range(column, column + (2 if layout.operations[column] == kernels.PAIR else 1))
-    return ints, floats
 
 
 class CombinedWindow:

@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from sash.errors import SashError, UnknownName, UserError
 from sash.lang import Program
 from sash.lang.bound import IndexDefinition, QueryDefinition, Scalar
+from sash.plan.coarser import WORTH_ADDING, finer_than
 from sash.plan.cost import Statistics
 from sash.plan.explain.build import duration, plan_and_explain
 from sash.plan.explain.indexed import probes
@@ -153,9 +154,16 @@ def _synopsis(
         answered = f"answered from basic intervals; where most groups are in most panes, from {choice}"
     return spec.name, (
         f"{spec.name}: the window is {panes}{shared}; {answered}",
-        f"{spec.name} keeps {by}: {measures}; 1 pass over the input",
+        f"{spec.name} keeps {by}: {measures}; 1 pass over the input{_from_finer(spec, plan)}",
         *_beside(planned, spec, by, plan, indexes),
         *_selected(planned, spec, plan),
+    )
+
+
+def _from_finer(spec: SynopsisSpec, plan: PeriodicPlan) -> str:
+    finer = finer_than(spec, plan.synopses)
+    return (
+        f", or added up from {finer[0].name} where that has {WORTH_ADDING} times fewer rows" if finer else ""
     )
 
 

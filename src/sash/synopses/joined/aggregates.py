@@ -11,7 +11,7 @@ for rows (`rows.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,7 @@ from sash.synopses.joined.synopsis import JoinSynopsis
 Floats = npt.NDArray[np.float64]
 
 MOST_BYTES = 1 << 26
-_KINDS: dict[Kind, type[JoinSynopsis]] = {
+_KINDS: dict[Kind, Callable[[SynopsisSpec, int], JoinSynopsis]] = {
     Kind.RJ: RunningJoinSynopsis,
     Kind.IJ: IntervalJoinSynopsis,
     Kind.BIJ: BasicIntervalJoinSynopsis,

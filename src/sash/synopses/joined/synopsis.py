@@ -278,19 +278,21 @@ class JoinSynopsis(ABC):
 
 
 def _table(results: Results) -> pa.Table:
-    columns = {"slot": results.slots, "pane": results.panes, "class": results.classes}
-    columns["arrival"] = results.arrivals
-    columns.update({f"i{i}": results.ints[:, i] for i in range(results.ints.shape[1])})
-    columns.update({f"f{i}": results.floats[:, i] for i in range(results.floats.shape[1])})
-    return pa.table({name: pa.array(column) for name, column in columns.items()})
+    numbers = (results.slots, results.panes, results.classes, results.arrivals)
+    columns = [*numbers, *results.ints.T, *results.floats.T]
+    names = [f"c{i}" for i in range(len(columns))]
+    return pa.Table.from_arrays([pa.array(column) for column in columns], names=names)
 
 
 def _results(table: pa.Table, ints: int) -> Results:
-    columns = [plain(column).to_numpy(zero_copy_only=False) for column in table.columns]
-    numbers, doubles = columns[4 : 4 + ints], columns[4 + ints :]
-    rows = table.num_rows
+    columns = [plain(column).to_numpy(zero_copy_only=False).copy() for column in table.columns]
+    slots, panes, classes, arrivals = columns[:4]
+    floats = columns[4 + ints :]
     return Results(
-        *(column.copy() for column in columns[:4]),
-        np.column_stack(numbers),
-        np.column_stack(doubles) if doubles else np.zeros((rows, 0)),
+        slots,
+        panes,
+        classes,
+        arrivals,
+        np.column_stack(columns[4 : 4 + ints]),
+        np.column_stack(floats) if floats else np.zeros((len(slots), 0)),
     )
