@@ -75,7 +75,8 @@ def workload(rng: random.Random) -> Changing:
     stays = tuple(
         Stay(rng.choice((0, 0, 0, 2)), rng.choice((None, None, rng.randint(3, 6)))) for _ in queries
     )
-    streams = (stream("s", clock, rng), stream("r", clock, rng))
+    other = rng.choice((clock, Clock.COARSE_TIMESTAMP)) if clock is Clock.SECONDS else clock
+    streams = (stream("s", clock, rng), stream("r", other, rng))
     return Changing(Scenario(streams, queries), stays)
 
 

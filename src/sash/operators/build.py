@@ -62,7 +62,7 @@ from sash.operators.time_window import TimeWindow
 from sash.operators.union import MergeUnion
 from sash.plan.canonical import canonical
 from sash.plan.cost import Strategy, strategy_below
-from sash.plan.join_synopses import JoinReader, JoinSpec, SharedJoin
+from sash.plan.join_synopses import JoinReader, JoinSpec, SharedJoin, readers_in
 from sash.plan.lifetimes import longest_life
 from sash.plan.patterns import Pattern, pattern_of
 from sash.plan.physical import Exec, JoinAlgorithm, JoinExec
@@ -123,7 +123,7 @@ class _Builder:
     def __init__(self, plan: RunPlan, join_synopsis: JoinSynopses | None) -> None:
         self.flow = Dataflow()
         self._join_synopsis = join_synopsis
-        self._read_join = plan.read_join
+        self._readers = readers_in(plan.joins)
         # Where the joins are that feed join synopses.
         self._fed: dict[Node, dict[Node, Place]] = {}
         # The join synopsis that the query at hand is answered from.
@@ -140,7 +140,7 @@ class _Builder:
     def add(self, query: ContinuousQuery, *, is_once: bool = False) -> None:
         level = _level(query.physical.logical, query.choices.strategy, query.unit)
         self._places = self.flow.places[query.name] = {}
-        self._reading = None if is_once else self._read_join(query.name)
+        self._reading = None if is_once else self._readers.get(query.name)
         first = len(self.flow.vertices)
         archive = query.definition.archive
         if archive is not None:
@@ -497,7 +497,8 @@ class _Builder:
                 raise InternalError(f"nobody makes the join synopsis {shared.name}")
             reading, self._reading = self._reading, None
             join = shared.join
-            below = Level(Strategy.UPA, level.unit, join.step, join.step, level.streams)
+            streams = dict.fromkeys(leaf_of(side).name for side in join.source.inputs)
+            below = Level(Strategy.UPA, level.unit, join.step, join.step, tuple(streams))
             edge = self._projected(self._relation(join.physical, below), shared.outputs)
             self._reading = reading
             nodes = [node for node in join.physical.logical.walk() if node in self._places]

@@ -144,8 +144,10 @@ class SharedJoin:
         readers = tuple(reader for reader in left if reader.queries)
         return replace(self, spec=replace(self.spec, readers=readers))
 
-    def reader_of(self, query: str) -> JoinReader | None:
-        return next((reader for reader in self.spec.readers if query in reader.queries), None)
+
+def readers_in(joins: Iterable[SharedJoin]) -> dict[str, tuple[SharedJoin, JoinReader]]:
+    """The join synopsis that each query is answered from, and as which of its readers."""
+    return {name: (join, reader) for join in joins for reader in join.spec.readers for name in reader.queries}
 
 
 def plan_joins(
@@ -254,8 +256,6 @@ def _recognised(aggregate: algebra.Aggregate) -> JoinAggregate | str:
         assert isinstance(side, algebra.Window)
         windows.append(side)
     first, second = (window.spec for window in windows)
-    if first.slide != second.slide:
-        return "the two windows have not one SLIDE"
     residual = conjunction([part for part in (join.residual, above) if part is not None])
     bare = algebra.Join(tuple(window.input for window in windows), join.equalities, residual)
     source = canonical(bare)
@@ -290,8 +290,6 @@ def _refusal(side: Node) -> str | None:
     spec = side.spec
     if spec.kind is not WindowKind.RANGE:
         return f"a window of the join is not one of RANGE but [{spec.kind.value.upper()}]"
-    if spec.slide is None:
-        return "a window of the join has no SLIDE"
     if spec.offset:
         return "a window of the join has an OFFSET"
     if spec.is_internal:

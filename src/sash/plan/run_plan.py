@@ -22,7 +22,7 @@ from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinitio
 from sash.plan.canonical import canonical
 from sash.plan.choices import choices_of
 from sash.plan.cost import Statistics
-from sash.plan.join_synopses import JoinReader, SharedJoin, plan_joins
+from sash.plan.join_synopses import SharedJoin, plan_joins, readers_in
 from sash.plan.optimize import optimize
 from sash.plan.periodic import NO_HOSTS, Hosts, PeriodicPlan, is_periodic, plan_periodic
 from sash.plan.physical import Choices, Exec, to_physical
@@ -99,11 +99,6 @@ class RunPlan(PeriodicPlan):
     def named(self, name: str) -> str:
         """A name of this plan's own."""
         return f"{self.number}.{name}" if self.number else name
-
-    def read_join(self, query: str) -> tuple[SharedJoin, JoinReader] | None:
-        """The join synopsis that a query is answered from."""
-        found = ((join, join.reader_of(query)) for join in self.joins)
-        return next(((join, reader) for join, reader in found if reader is not None), None)
 
     def scans_of(self, stream: str) -> tuple[Scan, ...]:
         return tuple(scan for scan in self.scans if scan.stream == stream)
@@ -254,7 +249,8 @@ def feed_of(relation: RelationDefinition) -> StreamDefinition:
 
 def _scans(plan: RunPlan) -> Iterator[Scan]:
     found: dict[Node, Node] = {}
-    operators = [query.plan for query in (*plan.continuous, *plan.one_time) if not plan.read_join(query.name)]
+    joined = readers_in(plan.joins)
+    operators = [query.plan for query in (*plan.continuous, *plan.one_time) if query.name not in joined]
     joins = [shared.join.physical.logical for shared in plan.joins]
     for node in (scan for part in (*operators, *joins) for scan in scan_nodes(part)):
         found.setdefault(canonical(node), node)

@@ -52,8 +52,7 @@ def _refreshed(program: Program, fares: Fares) -> dict[str, tuple[str, ...]]:
         query = queries[name]
         lines = [_shared(name, shared), *([_asked(query, fares)] if is_periodic(query) else [])]
         if name in fares.queries:
-            read = next(leaf.name for leaf in query.plan.walk() if isinstance(leaf, Stream))
-            lines.append(fared(fares.queries[name], streams[read]))
+            lines.append(fared(fares.queries[name], streams[first_stream(query)]))
         notes[name] = tuple(lines)
     return notes
 
@@ -72,6 +71,11 @@ def _asked(query: QueryDefinition, fares: Fares) -> str:
     if is_elastic_in(query, fares.refresh):
         return f"refreshed elastically, every {slide} if there is time, policy {fares.policy}{priority}"
     return f"refreshed exactly, every {slide}{priority}"
+
+
+def first_stream(query: QueryDefinition) -> str:
+    """A stream whose time is that of the query's answers."""
+    return next(leaf.name for leaf in query.plan.walk() if isinstance(leaf, Stream))
 
 
 def fared(fares: Refreshed, stream: StreamDefinition) -> str:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from sash.lang.bound import QueryDefinition
 from sash.plan.explain.build import duration, join_state, shown
 from sash.plan.explain.tree import Explained, Step
-from sash.plan.join_synopses import SharedJoin, join_aggregate_of
+from sash.plan.join_synopses import JoinReader, SharedJoin, join_aggregate_of
 from sash.plan.kinds import Kind
 
 _NAMES = {Kind.RJ: "RJ", Kind.IJ: "IJ", Kind.BIJ: "BIJ"}
 
 
 def with_join_synopsis(
-    explained: Explained, query: QueryDefinition, joins: Sequence[SharedJoin]
+    explained: Explained, query: QueryDefinition, read: tuple[SharedJoin, JoinReader] | None
 ) -> Explained:
     """The explanation with the join synopsis that answers the query, or with why none does."""
-    for join in joins:
-        if join.reader_of(query.name) is not None:
-            notes = (*explained.notes, *_notes(query.name, join))
-            return replace(explained, tree=_looked_up(explained.tree, join), notes=notes)
+    if read is not None:
+        notes = (*explained.notes, *_notes(query.name, *read))
+        return replace(explained, tree=_looked_up(explained.tree, read[0]), notes=notes)
     refusal = join_aggregate_of(query)
     if isinstance(refusal, str):
         note = f"the join is aggregated row by row, not from a join synopsis: {refusal}"
@@ -41,9 +39,8 @@ def _looked_up(step: Step, join: SharedJoin) -> Step:
     return replace(step, inputs=inputs)
 
 
-def _notes(query: str, join: SharedJoin) -> tuple[str, ...]:
-    spec, reader = join.spec, join.reader_of(query)
-    assert reader is not None
+def _notes(query: str, join: SharedJoin, reader: JoinReader) -> tuple[str, ...]:
+    spec = join.spec
     others = [name for name in join.queries if name != query]
     shared = f", shared with {', '.join(others)} (SS3)" if others else ""
     width = spec.panes.period

@@ -20,7 +20,7 @@ from sash.plan.explain.shared import sharing, with_sharing
 from sash.plan.explain.tree import Explained, Step
 from sash.plan.filter_choice import index_name
 from sash.plan.having import loosest, probe_of
-from sash.plan.join_synopses import plan_joins
+from sash.plan.join_synopses import plan_joins, readers_in
 from sash.plan.measures import Kept, algebra_of
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec, is_periodic, plan_periodic
 from sash.plan.run_plan import standing_in
@@ -95,7 +95,7 @@ def explanations(program: Program, run: Run | None = None) -> list[Explained]:
     periodic = plan_periodic(program.streams, [query for query in queries if is_periodic(query)])
     statistics = Statistics.from_definitions((*program.streams, *program.relations))
     operators = {query.name: query for query in queries if not is_periodic(query)}
-    joins = plan_joins(operators.values(), program.streams, statistics)
+    joined = readers_in(plan_joins(operators.values(), program.streams, statistics))
     planned = []
     for number, query in enumerate(queries):
         try:
@@ -104,7 +104,7 @@ def explanations(program: Program, run: Run | None = None) -> list[Explained]:
             error.place = error.place or query.place
             raise
         # Who reads one join synopsis shares the join; nobody else does.
-        read = next((join.name for join in joins if join.reader_of(query.name) is not None), None)
+        read = joined[query.name][0].name if query.name in joined else None
         planned.append(replace(found, choices=(found.choices, read), runs=number < len(standing)))
     # Periodic queries share synopses, which their notes name; the others share operators.
     continuous = (found for found, query in zip(planned, queries, strict=True) if not is_periodic(query))
@@ -116,7 +116,7 @@ def explanations(program: Program, run: Run | None = None) -> list[Explained]:
             tree = _looked_up(found.explained.tree, synopsis)
             each = replace(found.explained, tree=tree, notes=notes)
         else:
-            each = with_join_synopsis(next(shared), query, joins)
+            each = with_join_synopsis(next(shared), query, joined.get(query.name))
         if number >= len(standing) and program.explains[number - len(standing)].query is None:
             each = replace(each, notes=(*each.notes, *probes(found.plan, program)))
         explained.append(each if run is None else with_measured(each, found.plan, query, run, statistics))
