@@ -46,7 +46,8 @@ def test_show_queries_tells_what_is_shared_and_how_queries_are_refreshed(tmp_pat
 
 
 def test_queries_over_one_join_tell_the_synopsis_that_they_read(tmp_path):
-    join = "SELECT COUNT(*) AS c FROM s [RANGE {0} SEC SLIDE 2 SEC] a, s [RANGE 4 SEC SLIDE 2 SEC] b WHERE a.k = b.k"
+    windows = "s [RANGE {0} SEC SLIDE 2 SEC] a, s [RANGE 4 SEC SLIDE 2 SEC] b"
+    join = f"SELECT COUNT(*) AS c FROM {windows} WHERE a.k = b.k"
     with sash.connect(written(tmp_path), runtime="inline") as session:
         session.sql(STREAM)
         for name, length in (("short", 4), ("long", 6)):
