@@ -105,8 +105,8 @@ class Level:
     is_mixed: bool = False
 
 
-JoinSynopses = Callable[[JoinSpec, Sequence[Field]], Operator]
-"""Makes the operator that keeps a join synopsis, over the fields of what feeds it."""
+JoinSynopses = Callable[[JoinSpec, Sequence[Field]], tuple[Operator, Operator]]
+"""Makes the operator that pre-aggregates join results with some fields, and that which keeps the synopsis."""
 
 
 def build(plan: RunPlan, join_synopsis: JoinSynopses | None = None) -> Dataflow:
@@ -503,9 +503,12 @@ class _Builder:
             self._reading = reading
             nodes = [node for node in join.physical.logical.walk() if node in self._places]
             self._fed.setdefault(join.source, {node: self._places[node] for node in nodes})
-            operator = self._join_synopsis(shared.spec, edge.fields)
-            division = by_columns(range(len(shared.spec.keys)), edge.fields)
-            self._known[key] = self._explicit(operator, division, edge)
+            partials, operator = self._join_synopsis(shared.spec, edge.fields)
+            keys = len(shared.spec.keys)
+            kept = [column(i, edge.fields) for i in range(keys)]
+            added = Free((*kept, *[None] * (len(partials.fields) - keys)))
+            edge = Edge(self._vertex(partials, [edge], added), partials.fields)
+            self._known[key] = self._explicit(operator, by_columns(range(keys), edge.fields), edge)
         return self._known[key]
 
     def _join(self, node: JoinExec, logical: algebra.Join, level: Level) -> Edge:

@@ -1,9 +1,9 @@
 """The operator that keeps a join synopsis and answers all of its readers (002, section 8.3.2).
 
-Results of the continuous join come in with the timestamps of both tuples, and are pre-aggregated by interval
-and class. At each boundary of a reader the synopsis is updated and its totals are looked up, for all readers
-that are due at once (CS4, CS5); groups whose aggregates are not what they were are told. So no result is held
-as a row, and none is taken back when it expires.
+Results of the continuous join come in pre-aggregated by interval and class (`partials.py`). At each boundary
+of a reader the synopsis is updated and its totals are looked up, for all readers that are due at once (CS4,
+CS5); groups whose aggregates are not what they were are told. So no result is held as a row, and none is
+taken back when it expires.
 
 While nothing is live boundaries are passed over. Cells that would take more than `MOST_BYTES` are given up
 for rows (`rows.py`).
@@ -20,10 +20,10 @@ import pyarrow as pa
 from sash.lang.algebra import Field
 from sash.lang.bound import AggregateCall
 from sash.lang.types import Type
-from sash.operators.delta import ALWAYS, ARROW_TYPES, NEVER, Delta, Ints, as_table, concat, empty_delta
+from sash.operators.delta import ALWAYS, ARROW_TYPES, NEVER, Delta, Ints, concat, empty_delta
 from sash.operators.operator import Moment, Operator, State, part, prefixed
 from sash.operators.reading import Reading
-from sash.plan.join_synopses import FIRST, SECOND, JoinReader, JoinSpec
+from sash.plan.join_synopses import JoinReader, JoinSpec
 from sash.plan.kinds import Kind
 from sash.plan.panes import first_boundary
 from sash.plan.periodic import SynopsisSpec
@@ -31,7 +31,8 @@ from sash.state.groups import plain
 from sash.synopses.finalize import Values, finalize
 from sash.synopses.joined.bij import BasicIntervalJoinSynopsis
 from sash.synopses.joined.ij import IntervalJoinSynopsis
-from sash.synopses.joined.results import class_count, preaggregate_results
+from sash.synopses.joined.partials import JoinPartials, partial_of, summary_of
+from sash.synopses.joined.results import class_count
 from sash.synopses.joined.rj import RunningJoinSynopsis
 from sash.synopses.joined.rows import JoinRows
 from sash.synopses.joined.synopsis import JoinSynopsis
@@ -78,18 +79,9 @@ class JoinAggregates(Operator):
 
     def __init__(self, spec: JoinSpec, inputs: Sequence[Field]) -> None:
         self.spec = spec
-        self._inputs = tuple(inputs)
         calls = (Field(f"a{i}", call.type) for i, call in enumerate(spec.calls))
         self.fields = (*inputs[: len(spec.keys)], Field("reader", Type.BIGINT), *calls)
-        self._summary = SynopsisSpec(
-            spec.name,
-            "",
-            None,
-            spec.keys,
-            spec.panes,
-            spec.measures,
-            spec.b * spec.panes.period,
-        )
+        self._summary = summary_of(spec)
         self.synopsis = _KINDS[spec.kind](self._summary, spec.g) if self._fits(1) else self._rows()
         self._told = [_Told(reader, self.synopsis) for reader in spec.readers]
         self.synopsis.dependents.extend(self._told)
@@ -131,14 +123,7 @@ class JoinAggregates(Operator):
         return concat(changes, self.fields) if changes else empty_delta(self.fields)
 
     def _absorb(self, delta: Delta) -> None:
-        table = as_table(delta.columns, [field.name for field in self._inputs], len(delta))
-        first, second = (
-            np.asarray(plain(table.column(name)).cast(pa.int64())) * unit - shift
-            for name, unit, shift in zip((FIRST, SECOND), self.spec.units, self.spec.shifts, strict=True)
-        )
-        arrivals = self.spec.panes.number_of(delta.ts)
-        for partial in preaggregate_results(first, second, table, self._summary, self.spec.g, arrivals):
-            self.synopsis.absorb(partial)
+        self.synopsis.absorb(partial_of(delta, self._summary))
         if not isinstance(self.synopsis, JoinRows) and not self._fits(self.synopsis.groups.size):
             self.synopsis = self._rows().copied_from(self.synopsis)
         self._until = max(self._until, int(delta.ts.max()) + self._summary.longest)
@@ -260,3 +245,9 @@ class JoinAggregates(Operator):
     @property
     def state_bytes(self) -> int:
         return self.synopsis.nbytes + sum(told.ints.nbytes + told.floats.nbytes for told in self._told)
+
+
+def join_operators(spec: JoinSpec, inputs: Sequence[Field]) -> tuple[Operator, Operator]:
+    """The operator that pre-aggregates join results where they are, and the one that keeps the synopsis."""
+    partials = JoinPartials(spec, inputs)
+    return partials, JoinAggregates(spec, partials.fields)

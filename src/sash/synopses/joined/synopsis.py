@@ -28,7 +28,7 @@ from sash.operators.preaggregate import Partial
 from sash.plan.periodic import SynopsisSpec
 from sash.state.groups import GroupTable, plain
 from sash.state.layout import Layout
-from sash.state.ordering import Words, recode
+from sash.state.ordering import Words, is_code, recode
 from sash.synopses.basic_interval import Dependent
 from sash.synopses.joined.results import class_count
 
@@ -124,6 +124,9 @@ class JoinSynopsis(ABC):
                 self._enter(live.panes, live.classes, live.slots, live.ints, live.floats)
         self._close()
         self._forget_groups()
+        for column, words in self.words.items():
+            if len(words.values) >= _LEAST_TO_COMPACT:
+                self._forget_words(column, words)
 
     @abstractmethod
     def _open(self, fresh: int) -> None:
@@ -158,6 +161,17 @@ class JoinSynopsis(ABC):
             for rows in self._matrices():
                 recode(rows[..., column], moved)
         return words.codes(vocabulary)
+
+    def _forget_words(self, column: int, words: Words) -> None:
+        """Drop words that no result refers to, once they are the greater part."""
+        used = np.zeros(len(words.values), dtype=np.bool_)
+        for matrix in self._matrices():
+            codes = matrix[..., column]
+            used[codes[is_code(codes)]] = True
+        if 2 * np.count_nonzero(used) < len(used):
+            moved = words.keep(np.flatnonzero(used))
+            for matrix in self._matrices():
+                recode(matrix[..., column], moved)
 
     def _matrices(self) -> Iterator[Int64Array]:
         yield self.cells
