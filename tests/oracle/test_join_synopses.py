@@ -63,7 +63,7 @@ def select(source: tuple[str, str, str], clock: Clock, rng: random.Random) -> st
     if names:
         text += f" GROUP BY {keys}"
         text += rng.choice(("", "", " HAVING COUNT(*) > 1", f" HAVING {names[0]} IS NOT NULL"))
-    return f"Rstream({text})" if rng.random() < 0.2 else text
+    return f"{rng.choice(('Rstream', 'Istream', 'Dstream'))}({text})" if rng.random() < 0.3 else text
 
 
 def workload(rng: random.Random) -> Changing:

@@ -7,8 +7,8 @@ the synopses of all groupings.
 A result lives until the first of its two tuples expires, so intervals are by expiration time. Windows of
 unequal length are compared from the ends of their tuples: with W₁ and W₂ the longest windows and W the longer
 of them, a tuple of input i is taken for one that is W − Wᵢ older, and a window of n panes for one that is as
-much longer. After that a query whose windows are equal long needs nothing but intervals, also if the windows
-themselves are not; g is by how many panes two windows of one query still differ.
+much longer. After that a query whose windows are equally long needs nothing but intervals, even if they were
+not so before; g is by how many panes two windows of one query still differ.
 
 Panes are the greatest common divisor of all windows and slides. A join that they would cut too finely is
 left to operators, and so is every aggregate that is not made of measures.
@@ -41,7 +41,7 @@ from sash.plan.scalars import column_scalar, conjunction, passed_on
 MOST_PANES = 4096
 FIRST, SECOND = "first", "second"
 """The columns of join results that hold the timestamps of their tuples."""
-# What leaves the join and its conditions in one form, and what is grouped and asked of it as it is written.
+# They leave keys and arguments of aggregates as they are written, and bring conditions into one form.
 _SHAPING = (fold_constants, flatten_projections, push_selections)
 _RESTORING = (OutputKind.ISTREAM_RESTORE, OutputKind.RSTREAM_RESTORE)
 
