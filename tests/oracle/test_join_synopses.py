@@ -59,6 +59,9 @@ def select(source: tuple[str, str, str], clock: Clock, rng: random.Random) -> st
     shown = [f"{key} AS c{i}" for i, key in enumerate(names)]
     shown += [f"{call} AS d{i}" for i, call in enumerate(calls)]
     windows = [f"[RANGE {length} SLIDE {slide}]" for length in (first, second)]
+    if names and rng.random() < 0.2:
+        # Groups are looked at without their keys, so equal rows of different groups meet.
+        shown = [f"DISTINCT {shown[-1]}"]
     text = f"SELECT {', '.join(shown)} {read.format(*windows)} WHERE {where}"
     if names:
         text += f" GROUP BY {keys}"

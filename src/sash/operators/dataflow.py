@@ -152,7 +152,8 @@ class Dataflow:
                     readers.setdefault(number, []).append(vertex.operator)
         for number, operators in readers.items():
             read = self.vertices[number].operator
-            if read is not None:
+            # What leaves as it is may be read elsewhere, too.
+            if read is not None and number not in self.outputs.values():
                 read.keep(operators)
 
     @property
