@@ -23,13 +23,14 @@ from sash.errors import InternalError
 from sash.lang.bound import Scalar
 from sash.lang.types import Type
 from sash.operators.evaluate import evaluate, evaluate_mask
+from sash.plan.coarser import WORTH_ADDING, finer_than
 from sash.plan.measures import Measure, MeasureKind
 from sash.plan.panes import Panes
 from sash.plan.periodic import SynopsisSpec
 from sash.plan.sketches import HASHES
 from sash.state import kernels
 from sash.state.fingerprints import hashes, null_mask
-from sash.state.groups import canonical, plain
+from sash.state.groups import GroupTable, canonical, plain
 from sash.state.layout import Layout
 from sash.state.ordering import to_ordinal
 
@@ -66,12 +67,14 @@ class Partial:
 def preaggregate(ts: Int64Array, table: pa.Table, synopses: Sequence[SynopsisSpec]) -> Iterator[Partial]:
     """The partials of a chunk whose row i has the timestamp ts[i]; synopses without rows give none."""
     filters: dict[Scalar | None, _Rows] = {}
-    for spec in synopses:
+    made: dict[str, Partial] = {}
+    # Finer groupings first: others may be added up from them.
+    for spec in sorted(synopses, key=lambda each: (each.of is not None, -len(each.keys))):
         rows = filters.get(spec.where)
         if rows is None:
             rows = filters[spec.where] = _filtered(ts, table, spec.where, synopses)
         if len(rows.ts):
-            yield _aggregate(rows, spec) if spec.of is None else _count_values(rows, spec)
+            yield _count_values(rows, spec) if spec.of is not None else _measured(rows, spec, synopses, made)
 
 
 def _filtered(
@@ -215,6 +218,60 @@ def _groups(rows: _Rows, keys: tuple[Scalar, ...]) -> tuple[Int64Array | None, i
             decoded.append(occurring % width)
             size = len(occurring)
     return numbers, size, decoded
+
+
+def _measured(
+    rows: _Rows, spec: SynopsisSpec, synopses: Sequence[SynopsisSpec], made: dict[str, Partial]
+) -> Partial:
+    """What rows add to a synopsis, from a finer one that is `made` where that has much fewer rows."""
+    partial = None
+    for finer in finer_than(spec, synopses):
+        fine = made.get(finer.name)
+        if partial is None and fine is not None and WORTH_ADDING * len(fine.panes) <= len(rows.ts):
+            partial = _coarsened(fine, finer, spec)
+    made[spec.name] = partial or _aggregate(rows, spec)
+    return made[spec.name]
+
+
+def _coarsened(fine: Partial, finer: SynopsisSpec, spec: SynopsisSpec) -> Partial | None:
+    """A partial of fewer keys: the measures of the groups that become one, merged pane by pane.
+
+    None if groups come in so few panes that the table of both would be too large.
+    """
+    groups = GroupTable([fine.keys[finer.keys.index(key)].type for key in spec.keys])
+    numbers = np.zeros(len(fine.panes), dtype=np.int64)
+    if spec.keys:
+        numbers = groups.encode([fine.keys[finer.keys.index(key)] for key in spec.keys])[fine.groups]
+    have, layout = Layout.of(finer.measures), Layout.of(spec.measures)
+    ints, floats = have.columns(spec.measures)
+    panes, pane_of = np.unique(fine.panes, return_inverse=True)
+    if len(panes) * groups.size > _dense_limit(len(pane_of)):
+        return None
+    entries = pane_of * groups.size + numbers
+    total_ints, total_floats = layout.empty(len(panes) * groups.size)
+    kernels.enter(
+        entries,
+        fine.panes,
+        fine.ints[:, ints],
+        fine.floats[:, floats],
+        0,
+        len(entries),
+        layout.ops,
+        total_ints,
+        total_floats,
+        np.zeros_like(total_ints),
+    )
+    kept = np.flatnonzero(total_ints[:, 0])
+    words = {place: fine.words[column] for place, column in enumerate(ints) if column in fine.words}
+    return Partial(
+        spec.name,
+        tuple(groups.keys_of(np.arange(groups.size))) if spec.keys else (),
+        kept % groups.size,
+        panes[kept // groups.size],
+        total_ints[kept],
+        total_floats[kept],
+        words,
+    )
 
 
 def _aggregate(rows: _Rows, spec: SynopsisSpec) -> Partial:
