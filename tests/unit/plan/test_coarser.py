@@ -7,8 +7,6 @@ from sash.plan.coarser import finer_than
 from sash.plan.periodic import SynopsisSpec, plan_periodic
 
 STREAM = "CREATE STREAM s (t BIGINT, k STRING, g BIGINT, n BIGINT, w STRING) TIMESTAMP BY t FROM 'csv:s';\n"
-    "CREATE STREAM s (t BIGINT, k STRING, g BIGINT, n BIGINT, w STRING) TIMESTAMP BY t FROM 'csv:s.csv';\n"
-)
 
 
 def specs(*groupings: str) -> list[SynopsisSpec]:
