@@ -10,7 +10,7 @@ PROGRAM = """
 CREATE STREAM packets (t BIGINT, src STRING, length BIGINT) TIMESTAMP BY t FROM 'csv:packets*.csv';
 CREATE QUERY sources INTO 'jsonl:{out}/sources.jsonl' AS
   SELECT src, MEDIAN(length) AS m, VAR(length) AS v, COUNT(DISTINCT length) AS d, TOP(length, 2) AS t,
-    SUM(length) AS s
+    SUM(length) AS s, HISTOGRAM(length) AS h, HISTOGRAM(length, 0, 12, 4) AS r
   FROM packets [RANGE 20 SEC SLIDE 5 SEC] GROUP BY src HAVING COUNT(DISTINCT length) > 1;
 CREATE QUERY whole INTO 'jsonl:{out}/whole.jsonl' AS
   Rstream(SELECT FREQUENT(src, 2) AS f, QUANTILE(src, 0.9) AS q, APPROX_COUNT_DISTINCT(length) AS a
@@ -18,7 +18,8 @@ CREATE QUERY whole INTO 'jsonl:{out}/whole.jsonl' AS
 CREATE QUERY newest INTO 'jsonl:{out}/newest.jsonl' AS
   SELECT FREQUENT(src, 2) AS f, FREQUENT(length, 3) AS l FROM packets [ROWS 60 SLIDE 20];
 CREATE QUERY lately INTO 'jsonl:{out}/lately.jsonl' AS
-  SELECT src, FREQUENT(length, 2) AS f FROM packets [RANGE 20 SEC] GROUP BY src;
+  SELECT src, FREQUENT(length, 2) AS f, HISTOGRAM(length, BOUNDS(3, 7)) AS h
+  FROM packets [RANGE 20 SEC] GROUP BY src;
 CREATE INDEX by_src ON packets (src) USING AUTO;
 CREATE STREAM many (t BIGINT, id BIGINT) TIMESTAMP BY t FROM 'csv:many*.csv';
 CREATE QUERY nearly INTO 'jsonl:{out}/nearly.jsonl' AS

@@ -17,7 +17,7 @@ from sash.lang.types import Type
 from sash.operators.aggregates.arguments import Given
 from sash.operators.aggregates.calls import check_range, fraction_of, spread_of
 from sash.operators.aggregates.events import Events
-from sash.operators.aggregates.json_text import json_values, pairs_text
+from sash.operators.aggregates.json_text import json_values, pairs_text, ranges_text
 from sash.operators.aggregates.sums import DoubleSums, IntegerSums
 from sash.plan.sketches import HASHES
 from sash.state.kernels import LOW_BITS
@@ -74,13 +74,21 @@ def answer(call: AggregateCall, tallies: Tallies, counts: ValueCounts) -> Answer
         case _F.QUANTILE | _F.APPROX_QUANTILE:
             return _quantile(call, tallies, counts, present, valid)
         case _F.TOP | _F.APPROX_TOP:
-            top = tallies.top(int(call.parameter or 1))
-            # A value is written once, however often it stands in the lists.
-            unique, which = np.unique(top.values, return_inverse=True)
-            texts = json_values(counts.decode(unique)).take(pa.array(which))
-            return pairs_text(texts, top.counts, top.offsets), valid
+            return _listed(tallies.top(call.limit), counts), valid
+        case _F.HISTOGRAM if call.ranges is not None:
+            return ranges_text(call.ranges, tallies.values, tallies.counts, tallies.offsets), valid
+        case _F.HISTOGRAM:
+            return _listed(tallies, counts), valid
         case _:
             raise InternalError(f"{call.function.value} is not made of values")
+
+
+def _listed(tallies: Tallies, counts: ValueCounts) -> pa.Array:
+    """The values of each slot with their counts, as text."""
+    # A value is written once, however often it stands in the lists.
+    unique, which = np.unique(tallies.values, return_inverse=True)
+    texts = json_values(counts.decode(unique)).take(pa.array(which))
+    return pairs_text(texts, tallies.counts, tallies.offsets)
 
 
 def _distinct(tallies: Tallies) -> Ints:

@@ -34,16 +34,25 @@ def aggregate_sql(call: AggregateCall, argument: str, present: str | None = None
     if call.function in _SQL_NAMES:
         distinct = "DISTINCT " if call.is_distinct else ""
         return f"{_SQL_NAMES[call.function]}({distinct}{argument}){only}"
-    assert call.parameter is not None
     values = f"list({argument} ORDER BY {argument}) FILTER (WHERE {argument} IS NOT NULL)"
     match call.function:
         case _F.QUANTILE:
             # p as it is written: 0.9 of ten values is the ninth, though the double 0.9 is a little more.
-            p = Fraction(repr(call.parameter))
+            p = Fraction(repr(call.share))
             rank = f"(len({values}) * {p.numerator} + {p.denominator - 1}) // {p.denominator}"
             return f"({values})[{rank}]"
         case _F.TOP:
-            return _top(values, int(call.parameter))
+            return _top(values, call.limit)
+        case _F.HISTOGRAM if call.ranges is None:
+            return _joined(
+                f"list_transform(list_sort(list_distinct({values})), lambda v: {_pair(values, 'to_json(v)')})"
+            )
+        case _F.HISTOGRAM:
+            names = f"[{', '.join(_quoted(name) for name in call.ranges)}]"
+            numbers = f"range({len(call.ranges)})"
+            pair = _pair(values, f"{names}[v + 1]")
+            listed = _joined(f"list_transform({numbers}, lambda v: {pair})")
+            return f"CASE WHEN len({values}) > 0 THEN {listed} END"
     raise InternalError(f"{call.function.value} has no exact definition")
 
 
@@ -56,4 +65,17 @@ def _top(values: str, k: int) -> str:
     pairs = (
         f"list_transform(list_sort({counted})[1:{k}], lambda p: '[' || to_json(p.v) || ', ' || -p.c || ']')"
     )
+    return _joined(pairs)
+
+
+def _pair(values: str, shown: str) -> str:
+    """`v`, shown so, with how many of the values are equal to it."""
+    return f"'[' || {shown} || ', ' || len(list_filter({values}, lambda u: u = v)) || ']'"
+
+
+def _joined(pairs: str) -> str:
     return f"'[' || array_to_string({pairs}, ', ') || ']'"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
