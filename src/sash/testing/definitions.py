@@ -43,16 +43,8 @@ def aggregate_sql(call: AggregateCall, argument: str, present: str | None = None
             return f"({values})[{rank}]"
         case _F.TOP:
             return _top(values, call.limit)
-        case _F.HISTOGRAM if call.ranges is None:
-            return _joined(
-                f"list_transform(list_sort(list_distinct({values})), lambda v: {_pair(values, 'to_json(v)')})"
-            )
         case _F.HISTOGRAM:
-            names = f"[{', '.join(_quoted(name) for name in call.ranges)}]"
-            numbers = f"range({len(call.ranges)})"
-            pair = _pair(values, f"{names}[v + 1]")
-            listed = _joined(f"list_transform({numbers}, lambda v: {pair})")
-            return f"CASE WHEN len({values}) > 0 THEN {listed} END"
+            return _histogram(values, call.ranges)
     raise InternalError(f"{call.function.value} has no exact definition")
 
 
@@ -68,14 +60,17 @@ def _top(values: str, k: int) -> str:
     return _joined(pairs)
 
 
-def _pair(values: str, shown: str) -> str:
-    """`v`, shown so, with how many of the values are equal to it."""
-    return f"'[' || {shown} || ', ' || len(list_filter({values}, lambda u: u = v)) || ']'"
+def _histogram(values: str, ranges: tuple[str, ...] | None) -> str:
+    """All values, or all ranges by their names, in order with their counts, as JSON; NULL without values."""
+    if ranges is None:
+        ordered, shown = f"list_sort(list_distinct({values}))", "to_json(v)"
+    else:
+        names = ", ".join("'" + name.replace("'", "''") + "'" for name in ranges)
+        ordered, shown = f"range({len(ranges)})", f"[{names}][v + 1]"
+    pair = f"'[' || {shown} || ', ' || len(list_filter({values}, lambda u: u = v)) || ']'"
+    listed = _joined(f"list_transform({ordered}, lambda v: {pair})")
+    return f"CASE WHEN len({values}) > 0 THEN {listed} END"
 
 
 def _joined(pairs: str) -> str:
     return f"'[' || array_to_string({pairs}, ', ') || ']'"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
