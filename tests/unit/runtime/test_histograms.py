@@ -46,7 +46,7 @@ def rows(tmp_path: Path) -> list[Row]:
         # Values on the bounds, beside them and far away; for a while nothing, then rows without values.
         moment = some([*MOMENTS, "2025-12-31T23:59:59.999999Z", "2026-01-01T03:59:59.999999Z"])
         row = some([*WORDS, "", "A", "z"]), some(range(-6, 7)), some([*DOUBLES, 0.3, -0.0, 1e300]), moment
-        made.append((i // 4 + (30 if i > 160 else 0), *(row if i < 220 else (None,) * 4)))  # type: ignore[arg-type]
+        made.append((i // 4 + (30 if i > 160 else 0), *(row if i < 220 else (None,) * 4)))
     written = ([("" if value is None else f'"{value}"') for value in row] for row in made)
     (tmp_path / "s.csv").write_text("t,k,n,x,at\n" + "\n".join(map(",".join, written)) + "\n")
     # An empty field in quotes is the empty word.
