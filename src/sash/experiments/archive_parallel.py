@@ -43,7 +43,7 @@ def measure_at(feed: Feed, scale: str, note: Note = silent) -> Result:
     with tempfile.TemporaryDirectory(prefix="sash-archive-") as folder:
         root = Path(folder)
         note("starting Spark", 0.0)
-        with spark_session("local[*]", root / "spark.log") as spark:
+        with spark_session("local[*]", root / "spark.log", optimising=True) as spark:
             jobs = ArchiveJobs(spark, root, worth=0)
             rewrites: dict[str, Rewrites] = {ONE: rewrite_here, THREADS: rewrite_in_threads, SPARK: jobs}
             updates: dict[str, list[float]] = {name: [] for name in rewrites}
