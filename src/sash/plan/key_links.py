@@ -28,7 +28,7 @@ ROWS_A_KEY = 64
 class KeyLink:
     """Rows of `scan` matter only where `column` of its stream is the `key` of a row of `other`.
 
-    `other` is a scan, too, or a relation with selections over it.
+    `other` is a scan, too, or a relation, perhaps with a selection over it.
     """
 
     scan: Node

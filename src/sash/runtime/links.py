@@ -6,7 +6,7 @@ looked up in the index of the other side's column, as a condition of the WHERE w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -68,15 +68,10 @@ def _source(other: Node, scans: Mapping[Node, Scan]) -> str:
 
 
 def _keys(other: Node, key: str, delta: Delta) -> pa.Array:
-    """The keys that rows have, of those that selections over a relation leave."""
+    """The keys that rows have, of a relation those that a selection leaves."""
     names = [field.name for field in other.fields]
     table = as_table(delta.columns, names, len(delta))
-    for select in _selections(other):
-        table = table.filter(evaluate_mask(table, select.predicate))
-    return plain(table.column(key))
-
-
-def _selections(other: Node) -> Iterator[algebra.Select]:
-    """Those over a relation; a scan of a stream has done its own."""
+    # A scan of a stream has done its own.
     if isinstance(other, algebra.Select) and isinstance(other.input, algebra.Relation):
-        yield other
+        table = table.filter(evaluate_mask(table, other.predicate))
+    return plain(table.column(key))

@@ -247,8 +247,12 @@ class Question:
         for scan in scans:
             stream, own = self._plan.stream(scan.stream), needed[scan.name]
             kept = sum(file.kept.rows for file in own)
-            links = (link.condition(read, kept) for link in self._links.get(scan.name, ()))
-            more = [condition for condition in links if condition is not None]
+            more = [
+                condition
+                for link in self._links.get(scan.name, ())
+                if any(link.place in file.indexes for file in own)
+                and (condition := link.condition(read, kept)) is not None
+            ]
             self._is_partial = self._is_partial or bool(more)
             read[scan.name] = []
             for rank, ts, rows in self._probes[scan.name].rows(own, since[scan.name], more):
