@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sash.lang.bound import Scalar
+from sash.plan.coarser import WORTH_ADDING, is_contained
 from sash.plan.panes import Panes
 from sash.plan.periodic import SynopsisSpec
 from sash.state import kernels
@@ -24,9 +25,6 @@ from sash.state.layout import Layout
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-
-# A row that is summed up costs as much as so many of the chunk.
-_COST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +71,7 @@ class Summary:
 
     def contains(self, spec: SynopsisSpec) -> bool:
         """Whether a synopsis can be computed from it."""
-        if spec.where != self.spec.where or not set(spec.keys) <= set(self.spec.keys):
-            return False
-        is_measured = spec.of is not None or (
-            self.spec.of is None and set(spec.measures) <= set(self.spec.measures)
-        )
-        return is_measured and self.spec.panes.refine(spec.panes)
+        return is_contained(spec, self.spec)
 
     def _of_rows(self, of_cells: Ints) -> Ints:
         return of_cells if self.offsets is None else np.repeat(of_cells, np.diff(self.offsets))
@@ -119,9 +112,7 @@ class Summary:
     def measured(self, layout: Layout, entries: Ints, size: int, kept: Ints) -> tuple[Ints, Floats]:
         """The measures of the entries `kept`, merged."""
         own = Layout.of(self.spec.measures)
-        columns = [own.column(measure.kind, measure.argument) for measure in layout.measures]
-        ints = [at + i for at, _ in columns if at >= 0 for i in range(own.width(at))]
-        floats = [at + i for _, at in columns if at >= 0 for i in range(2)]
+        ints, floats = own.columns(layout.measures)
         place = np.zeros(size, dtype=np.int64)
         place[kept] = np.arange(len(kept))
         total_ints, total_floats = layout.empty(len(kept))
@@ -144,4 +135,4 @@ def smallest(summaries: Iterable[Summary], spec: SynopsisSpec, rows: int) -> Sum
     """The summary from which a synopsis is computed best; None: from the `rows` rows of the chunk."""
     found = [summary for summary in summaries if summary.contains(spec)]
     best = min(found, key=len, default=None)
-    return best if best is not None and _COST * len(best) <= rows else None
+    return best if best is not None and WORTH_ADDING * len(best) <= rows else None
