@@ -39,6 +39,8 @@ Float64Array = npt.NDArray[np.float64]
 # A table of counters may be this many times as large as the rows that fill it before hashing pays.
 _DENSE_FACTOR = 4
 _DENSE_LEAST = 1 << 16
+# Integers that lie in a range of so many times their number are counted rather than hashed and sorted.
+_CLOSE_FACTOR = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +143,21 @@ class _Rows:
             codes, values = self.key(scalar)
             if is_hashed:
                 values = pa.array(hashes(values), mask=null_mask(values))
-            order = np.asarray(pc.sort_indices(values)).astype(np.int64)
-            if not np.array_equal(order, np.arange(len(order))):
+            if not _ascend(values):
+                order = np.asarray(pc.sort_indices(values)).astype(np.int64)
                 place = np.empty(len(order), dtype=np.int64)
                 place[order] = np.arange(len(order))
                 codes, values = place[codes], values.take(pa.array(order))
             self._ranked[scalar, is_hashed] = (codes, values)
         return self._ranked[scalar, is_hashed]
+
+
+def _ascend(values: pa.Array) -> bool:
+    """Whether different values are surely in order."""
+    if not pa.types.is_int64(values.type) or values.null_count:
+        return len(values) < 2
+    numbers = np.asarray(values)
+    return bool((numbers[1:] > numbers[:-1]).all())
 
 
 def _dense_limit(rows: int) -> int:
@@ -178,7 +188,7 @@ def _few_integers(values: pa.Array) -> tuple[Int64Array, pa.Array] | None:
         return None
     numbers = np.asarray(values)
     least, greatest = int(numbers.min()), int(numbers.max())
-    if greatest - least >= _DENSE_LEAST:
+    if greatest - least >= max(_DENSE_LEAST, _CLOSE_FACTOR * len(values)):
         return None
     counts = np.zeros(greatest - least + 1, dtype=np.int64)
     offsets = numbers - least

@@ -12,6 +12,7 @@ The idea is Krishnamurthy, Wu and Franklin's (On-the-fly sharing for streamed ag
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -78,8 +79,7 @@ class Panes:
     def number_at(self, instant: int) -> int:
         """The pane in which `instant` lies, its right edge included."""
         cycle = (instant - 1) // self.period
-        within = int(np.searchsorted(np.array(self.offsets), instant - cycle * self.period, side="left"))
-        return cycle * len(self.offsets) + within
+        return cycle * len(self.offsets) + bisect_left(self.offsets, instant - cycle * self.period)
 
     def right_edge(self, number: int) -> int:
         cycle, within = divmod(number, len(self.offsets))

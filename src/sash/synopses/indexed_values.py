@@ -21,14 +21,13 @@ import pyarrow as pa
 from sash.errors import InternalError
 from sash.indexes.build import value_index
 from sash.indexes.purging import BY_SHARE
-from sash.indexes.storage import BasicWindow
+from sash.indexes.storage import BasicWindow, Nodes
 from sash.indexes.value_index import KeyedIndex
 from sash.indexes.value_window import Upkeep
 from sash.lang.bound import AggregateCall, AggregateFunction
 from sash.lang.indexing import IndexSpec
-from sash.operators.aggregates.calls import fraction_of
 from sash.state.lexicon import Moved
-from sash.synopses.b_int_qnt import LARGEST_DENOMINATOR, Tallies
+from sash.synopses.b_int_qnt import Tallies
 
 if TYPE_CHECKING:
     from sash.synopses.value_counts import ValueCounts
@@ -53,6 +52,9 @@ class IndexedWindow:
             raise InternalError(f"{self._spec} has no exact values")
         self._index = index
         self._upkeep = Upkeep(index, BY_SHARE)
+        # The nodes of the rows in the window, where the log has the rows.
+        self._nodes: Nodes = np.zeros(0, dtype=np.int32)
+        self._base = position
 
     def advance(self, boundary: int) -> None:
         """Make the window that of `boundary`, which is on an edge and not before the last one."""
@@ -61,19 +63,29 @@ class IndexedWindow:
         right = log.position_after(panes.number_at(boundary))
         if left >= self.right or self.left < log.base:
             self._clear(left)
-        coming, going = self._basic(self.right, right), self._basic(self.left, left)
+        self._align()
         # First what comes: a value that goes and comes keeps its node.
+        ordinals = np.ascontiguousarray(log.ints[self.right - log.base : right - log.base, 1])
+        self._nodes[self.right - log.base : right - log.base] = self._index.enter(ordinals, ordinals)
+        coming, going = self._basic(self.right, right), self._basic(self.left, left)
         self._index.add(coming)
         self._index.take(going)
         self._upkeep.after_slide(coming.tuples)
         self.left, self.right = left, right
 
-    def _basic(self, begin: int, end: int) -> BasicWindow:
+    def _align(self) -> None:
+        """Let nodes stand where the log has their rows."""
         log = self._all.log
-        rows = log.ints[begin - log.base : end - log.base]
-        ordinals, amounts = (np.ascontiguousarray(rows[:, column]) for column in (1, 0))
-        nodes = self._index.enter(ordinals, ordinals)
-        return BasicWindow(nodes.astype(np.int32), amounts, int(amounts.sum()))
+        if self._base != log.base or len(self._nodes) != len(log.slots):
+            nodes = np.zeros(len(log.slots), dtype=np.int32)
+            held = slice(self.left - self._base, self.right - self._base)
+            nodes[self.left - log.base : self.right - log.base] = self._nodes[held]
+            self._nodes, self._base = nodes, log.base
+
+    def _basic(self, begin: int, end: int) -> BasicWindow:
+        base = self._base
+        amounts = np.ascontiguousarray(self._all.log.ints[begin - base : end - base, 0])
+        return BasicWindow(self._nodes[begin - base : end - base], amounts, int(amounts.sum()))
 
     def tallies(self, slots: Ints) -> Tallies:
         """The values of the one slot, in order."""
@@ -81,18 +93,18 @@ class IndexedWindow:
 
     def for_call(self, call: AggregateCall, slots: Ints) -> Tallies | None:
         """As few values as the answer of a call can be made of; None: it takes all of them."""
-        match call.function:
-            case _F.QUANTILE if not call.is_distinct:
-                total = self._index.totals[0]
-                if not total:
-                    return self._tallies(slots, np.zeros(0, dtype=np.int64))
-                share = fraction_of(call).limit_denominator(LARGEST_DENOMINATOR)
-                number = -(-total * share.numerator // share.denominator) - 1
-                return self._tallies(slots, np.array([self._index.quantile(Fraction(share), number)]))
-            case _F.TOP if not call.is_distinct:
-                nodes = self._index.top(int(call.parameter or 1))
-                return self._tallies(slots, nodes[np.argsort(self._index.keys[nodes])])
-        return None
+        if call.function is not _F.TOP or call.is_distinct:
+            return None
+        nodes = self._index.top(int(call.parameter or 1))
+        return self._tallies(slots, nodes[np.argsort(self._index.keys[nodes])])
+
+    def quantile(self, share: Fraction) -> int | None:
+        """Value number ⌈share · n⌉ of n in order; None if there is none."""
+        total = self._index.totals[0]
+        if not total:
+            return None
+        number = -(-total * share.numerator // share.denominator) - 1
+        return int(self._index.keys[self._index.quantile(share, number)])
 
     def distinct(self) -> int:
         """How many different values there are."""
@@ -115,4 +127,4 @@ class IndexedWindow:
 
     @property
     def nbytes(self) -> int:
-        return self._index.nbytes
+        return self._index.nbytes + self._nodes.nbytes

@@ -6,6 +6,8 @@ Answers are those of the operators (`operators/aggregates`), by the same exact s
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -35,10 +37,20 @@ Answer = tuple[Ints | pa.Array, Bools]
 """64 bits a slot as in `finalize.Values`, or texts; and where it is not NULL."""
 
 
+@cache
+def _share(call: AggregateCall) -> Fraction:
+    """Where a quantile lies, so that a rank is found without a product that overflows."""
+    return fraction_of(call).limit_denominator(LARGEST_DENOMINATOR)
+
+
 def answer_from_index(call: AggregateCall, window: IndexedWindow, slots: Ints, counts: ValueCounts) -> Answer:
     """The value of `call` for the one slot of a window, if it is asked for."""
     if call.is_distinct and call.function is _F.COUNT:
         return np.full(len(slots), window.distinct()), np.ones(len(slots), dtype=np.bool_)
+    if call.function is _F.QUANTILE and not call.is_distinct:
+        found = window.quantile(_share(call))
+        ordinals = np.full(len(slots), 0 if found is None else found)
+        return _decoded(ordinals, np.full(len(slots), found is not None), counts)
     few = window.for_call(call, slots)
     return answer(call, window.tallies(slots) if few is None else few, counts)
 
@@ -97,7 +109,7 @@ def _quantile(
 ) -> Answer:
     """The ⌈p·n⌉-th least value."""
     # A rank is found without a product that overflows.
-    fraction = fraction_of(call).limit_denominator(LARGEST_DENOMINATOR)
+    fraction = _share(call)
     part, whole = fraction.numerator, fraction.denominator
     ranks = (present // whole) * part + ((present % whole) * part + whole - 1) // whole
     upto = np.cumsum(tallies.counts)
@@ -110,7 +122,7 @@ def _quantile(
 
 def quantile(call: AggregateCall, window: ValueWindow, slots: Ints, counts: ValueCounts) -> Answer:
     """The ⌈p·n⌉-th least value of each of some slots, which ascend, without a copy of the values."""
-    fraction = fraction_of(call).limit_denominator(LARGEST_DENOMINATOR)
+    fraction = _share(call)
     ordinals, totals = window.quantiles(slots, fraction.numerator, fraction.denominator)
     return _decoded(ordinals, totals > 0, counts)
 

@@ -126,22 +126,23 @@ class ValueCounts:
             return
         rows = _concatenated(self._open)
         closed = rows.panes <= pane
-        if closed.any():
-            merged = ValueRows.of(*(_columns(rows) if closed.all() else _where(rows, closed)))
-            if self._kind is not None:
-                merged = thinned(self._kind, merged)
-            self._sealed = _concatenated([self._sealed, merged]) if len(self._sealed.panes) else merged
-            rows = ValueRows(*_where(rows, ~closed))
-        self._open = [rows] if len(rows.panes) else []
+        if not closed.any():
+            self._open = [rows]
+            return
+        is_all = bool(closed.all())
+        merged = ValueRows.of(*(_columns(rows) if is_all else _where(rows, closed)))
+        if self._kind is not None:
+            merged = thinned(self._kind, merged)
+        self._sealed = _concatenated([self._sealed, merged]) if len(self._sealed.panes) else merged
+        self._open = [] if is_all else [ValueRows(*_where(rows, ~closed))]
 
     def move_to(self, pane: int, slots: int) -> None:
         """Let the log have every sealed pane up to `pane`; there are so many slots."""
-        count = int(np.searchsorted(self._sealed.panes, pane, side="right"))
+        count = int(self._sealed.panes.searchsorted(pane, side="right"))
         self.log.reserve_slots(slots)
         self.slots = slots
         if count:
-            head = self._sealed.between(int(self._sealed.panes[0]), pane)
-            self._sealed = self._sealed.between(pane + 1, int(self._sealed.panes[-1]))
+            head, self._sealed = self._sealed.split(count)
             self._extend(int(head.values.min()), int(head.values.max()))
             ints = np.stack([head.counts, head.values], axis=1)
             self.log.append(head.slots, head.panes, ints, np.zeros((count, 0)))
