@@ -190,7 +190,7 @@ class BucketIndex(KeyedIndex):
         # The node of each key from `_first` on, −1 where there is none; empty where keys do not lie close.
         self._of_key: Nodes = np.zeros(0, dtype=np.int32)
         self._first = 0
-        # Whether they do is asked again when there are so many nodes.
+        # Whether they do is asked again when there are so many nodes; it falls with each that goes.
         self._far_until = 0
 
     def _enter(self, ordinals: Ints, begin: int, nodes: Ints, fresh: Ints, count: Ints) -> int:
@@ -254,6 +254,7 @@ class BucketIndex(KeyedIndex):
         return out
 
     def _unlink(self, nodes: Ints) -> None:
+        self._far_until -= len(nodes)
         if len(self._of_key):
             self._of_key[self.keys[nodes] - self._first] = -1
         _unlink_all(nodes, self.keys, self._heads, self._following, self._before)

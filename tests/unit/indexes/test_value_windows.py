@@ -172,6 +172,29 @@ def test_thousands_of_skewed_values_grow_and_shrink_the_index(spec, type_):
     assert window.index.nodes == window.count_distinct()
 
 
+@pytest.mark.parametrize("kind", [K.T, K.H])
+def test_keys_have_places_of_their_own_as_long_as_they_lie_close(kind):
+    """They drift, one comes from far away and goes again, and the least and the greatest of all come."""
+    random = np.random.default_rng(6)
+    window, truth = value_window(IndexSpec(kind), pa.int64(), 2, purging=Purging(share=0.0)), Truth(2)
+    had_places = []
+    begins = [0, 300, 900, -5_000, 1 << 40, (1 << 40) + 9, 7, 8, 9, -(1 << 63), (1 << 63) - 1_001, 5, 6]
+    for begin in begins:
+        drawn = begin + random.integers(0, 1_000, 600)
+        window.slide(pa.array(drawn))
+        truth.slide(pa.array(drawn))
+        check(window, truth)
+        had_places.append(len(window.index._of_key) > 0)
+        state = window.snapshot()
+        again = value_window(IndexSpec(kind), pa.int64(), 2)
+        again.restore(state)
+        check(again, truth)
+    # Close from the start, then apart, and close again once the far ones have gone.
+    assert had_places[0]
+    assert not had_places[4]
+    assert had_places[8]
+
+
 @pytest.mark.parametrize("kind", [K.L, K.T, K.H, K.UH])
 def test_labels_that_are_dealt_anew_leave_the_index_in_order(kind):
     """Each word stands between the one before and z, so gaps are halved until labels move."""
