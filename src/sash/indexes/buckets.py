@@ -105,6 +105,7 @@ def _enter_all(
 def _enter_close(
     ordinals: Ints,
     begin: int,
+    is_sorted: bool,
     first: int,
     of_key: Nodes,
     keys: Ints,
@@ -123,9 +124,11 @@ def _enter_close(
         if node < 0:
             if not has_node(room, len(keys)):
                 return i
+            bucket = _home(ordinals[i], len(heads))
+            _, last = _seek(ordinals[i], bucket, keys, heads, following, is_sorted)
             node = take_node(room, free)
             keys[node] = ordinals[i]
-            _link(node, -1, _home(ordinals[i], len(heads)), heads, following, before)
+            _link(node, last, bucket, heads, following, before)
             of_key[ordinals[i] - first] = node
             fresh[count[0]] = i
             count[0] += 1
@@ -194,12 +197,13 @@ class BucketIndex(KeyedIndex):
         self._far_until = 0
 
     def _enter(self, ordinals: Ints, begin: int, nodes: Ints, fresh: Ints, count: Ints) -> int:
-        if self._grows and not self._is_sorted and begin == 0:
+        if self._grows and begin == 0:
             self._make_places(ordinals)
         if len(self._of_key):
             return _enter_close(
                 ordinals,
                 begin,
+                self._is_sorted,
                 self._first,
                 self._of_key,
                 self.keys,

@@ -1,8 +1,8 @@
 """An index of tuples that do not change: the tuples of a basic window that is complete and kept on disk.
 
 003 links the tuples of a value by rings, because windows move (section 6). Here a basic window goes as a
-whole, so the tuples of a value lie beside one another, in order of arrival, and the ring is a stretch of an
-array. What leads there is the value index of the specification:
+whole, so the tuples of a value lie beside one another, and the ring is a stretch of an array. What leads
+there is the value index of the specification:
 
 | values | a directory of                                        | equality            | a range         |
 |--------|-------------------------------------------------------|---------------------|-----------------|
@@ -44,14 +44,6 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 @kernel
-def _deal(codes: Ints, places: Ints, begins: Ints, out: Rows) -> None:
-    """Tuples of one code side by side, in order of arrival."""
-    for i in range(len(codes)):
-        out[begins[codes[i]]] = places[i]
-        begins[codes[i]] += 1
-
-
-@kernel
 def _buckets_of(keys: Ints, buckets: int) -> Ints:
     out = np.empty(len(keys), dtype=np.int64)
     for i in range(len(keys)):
@@ -63,60 +55,63 @@ def build_still(spec: IndexSpec, values: pa.Array) -> pa.Table:
     """The index of the tuples that have these values, as a table of one row, whose cells are arrays."""
     present = present_of(values)
     there = values if present is None else values.take(pa.array(present))
-    places = np.arange(len(values)) if present is None else present
+    type_ = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     words: pa.Array | None = None
-    if pa.types.is_string(values.type):
-        ranks, words = ranked_words(there)
-        keys: Ints = np.arange(len(words))
+    if pa.types.is_string(type_):
+        ordinals, words = ranked_words(there)
     else:
-        keys, ranks = _ranked(ordinals_of(there))
+        ordinals = ordinals_of(there)
+    keys, ends, rows = _gathered(ordinals)
+    if words is not None:
+        words = words.take(pa.array(keys))
     heads: Ints | None = None
     match spec.values:
         case ValueIndexKind.H | ValueIndexKind.UH:
             keys = keys if words is None else _hashes(words)
-            buckets = _buckets_of(keys, spec.buckets or max(1, len(keys)))
+            words = None
+            count = spec.buckets or max(1, len(keys))
+            buckets = _buckets_of(keys, count)
             order = np.lexsort((keys, buckets))
-            keys, words = keys[order], None
-            heads = np.searchsorted(buckets[order], np.arange((spec.buckets or max(1, len(keys))) + 1))
-            slots = np.empty(len(order), dtype=np.int64)
-            slots[order] = np.arange(len(order))
-            ranks = slots[ranks]
+            heads = np.searchsorted(buckets[order], np.arange(count + 1)).astype(np.int64)
+            keys = keys[order]
+            ends, rows = _reordered(ends, rows, order)
         case ValueIndexKind.G:
-            before = np.cumsum(np.bincount(ranks, minlength=len(keys)))
-            _, groups = np.unique(
-                (before - 1) * (spec.groups or 1) // max(1, len(there)), return_inverse=True
-            )
+            groups = (ends[1:] - 1) * (spec.groups or 1) // max(1, len(rows))
             lasts = np.flatnonzero(np.diff(groups, append=-1))
             keys, words = keys[lasts], None if words is None else words.take(pa.array(lasts))
-            ranks = groups[ranks]
-    ends = np.concatenate([[0], np.cumsum(np.bincount(ranks, minlength=len(keys)))]).astype(np.int64)
-    rows = np.empty(len(ranks), dtype=np.int32)
-    _deal(np.ascontiguousarray(ranks, dtype=np.int64), places, ends[:-1].copy(), rows)
-    cells: dict[str, pa.Array] = {"ends": pa.array(ends), "rows": pa.array(rows)}
+            ends = ends[np.concatenate([[0], lasts + 1])]
+    rows = rows if present is None else present[rows]
+    cells: dict[str, pa.Array] = {"ends": pa.array(ends), "rows": pa.array(rows.astype(np.int32))}
     cells["keys"] = pa.array(keys) if words is None else words
     if heads is not None:
-        cells["heads"] = pa.array(heads.astype(np.int64))
+        cells["heads"] = pa.array(heads)
     table = pa.table({name: _cell(cell) for name, cell in cells.items()})
-    return table.replace_schema_metadata({"spec": str(spec), "type": str(values.type)})
+    return table.replace_schema_metadata({"spec": str(spec), "type": str(type_)})
 
 
-def _ranked(ordinals: Ints) -> tuple[Ints, Ints]:
-    """The different ordinals in order, and for each row the place of its own among them."""
-    rows = len(ordinals)
-    if not rows:
-        return ordinals, ordinals
-    least = int(ordinals.min())
-    bits = rows.bit_length()
-    if int(ordinals.max()) - least >= 1 << (63 - bits):
-        return np.unique(ordinals, return_inverse=True)
-    # Ordinal and row in one integer: integers are sorted several times as fast as places by their values.
-    ordered = np.sort((ordinals - least) << bits | np.arange(rows))
-    own = ordered & ((1 << bits) - 1)
-    ordered >>= bits
-    is_first = np.diff(ordered, prepend=-1) > 0
-    ranks = np.empty(rows, dtype=np.int64)
-    ranks[own] = np.cumsum(is_first) - 1
-    return ordered[is_first] + least, ranks
+def _gathered(ordinals: Ints) -> tuple[Ints, Ints, Ints]:
+    """The different ordinals in order, where the tuples of each begin (and the last one's end), and those."""
+    count = len(ordinals)
+    bits = count.bit_length()
+    least, greatest = (int(ordinals.min()), int(ordinals.max())) if count else (0, 0)
+    if greatest - least < 1 << (63 - bits):
+        # Ordinal and tuple in one integer: those are sorted several times as fast as places by their values.
+        ordered = np.sort((ordinals - least) << bits | np.arange(count))
+        tuples = ordered & ((1 << bits) - 1)
+        ordered = (ordered >> bits) + least
+    else:
+        tuples = np.argsort(ordinals)
+        ordered = ordinals[tuples]
+    begins = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[:count])
+    return ordered[begins], np.append(begins, count), tuples
+
+
+def _reordered(ends: Ints, rows: Ints, order: Ints) -> tuple[Ints, Ints]:
+    """The stretches between `ends` in another order: where they end, and their rows."""
+    lengths = np.diff(ends)[order]
+    new_ends = np.concatenate([[0], np.cumsum(lengths)])
+    places = np.repeat(ends[:-1][order] - new_ends[:-1], lengths) + np.arange(len(rows))
+    return new_ends, rows[places]
 
 
 def _cell(values: pa.Array) -> pa.Array:

@@ -145,7 +145,7 @@ class OpenFile:
     def __init__(self, directory: Path, kept: KeptFile) -> None:
         self.kept = kept
         self.table = open_kept(directory / kept.name)
-        self.ts: Int64Array = self.table.column(0).to_numpy()
+        self.ts: Int64Array = one_array(self.table.column(0)).to_numpy()
         self.indexes: dict[int, StillIndex] = {}
         self._columns: dict[int, _Column] = {}
         self._directory = directory

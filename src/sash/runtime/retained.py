@@ -125,8 +125,16 @@ def _index(
     keep: Keep, file: KeptFile, stream: StreamDefinition, index: IndexDefinition, rows: pa.Table
 ) -> None:
     place = place_of(stream, index.column)
-    table = build_still(index_of_kept_rows(index, stream).spec, plain(rows.column(f"c{place}")))
+    table = build_still(index_of_kept_rows(index, stream).spec, _values(rows.column(f"c{place}")))
     _save(keep.directory / file.index(place), table, durable=keep.durable)
+
+
+def _values(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array, whose words keep their numbers where they have any."""
+    has_words = pa.types.is_dictionary(column.type) and column.num_chunks > 0
+    if has_words and not any(chunk.dictionary.null_count for chunk in column.chunks):
+        return pa.concat_arrays(column.unify_dictionaries().chunks)
+    return plain(column)
 
 
 def _save(path: Path, table: pa.Table, *, durable: bool) -> None:
