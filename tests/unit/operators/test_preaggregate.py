@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 import numpy as np
@@ -143,3 +143,30 @@ def test_words_of_several_dictionaries_are_grouped_by_value():
     keys = partial.keys[0].to_pylist()
     counts = {keys[group]: int(row[0]) for group, row in zip(partial.groups, partial.ints, strict=True)}
     assert counts == {"a": 2, "b": 1, "c": 1, None: 1}
+
+
+@pytest.mark.parametrize("keys", [[], ["k"]], ids=str)
+@pytest.mark.parametrize("spread", [1, 3_000, 1 << 40])
+@pytest.mark.parametrize("nulls", [0.0, 0.2])
+def test_values_are_counted_per_pane_and_group_as_a_loop_counts_them(keys, spread, nulls):
+    """Values that lie close together, and far apart; panes come in any order."""
+    rng = np.random.default_rng(5)
+    ts = rng.integers(-50, 50, 400)
+    numbers = pa.array(rng.zipf(1.4, 400) % 90 * spread - 7, mask=rng.random(400) < nulls)
+    words = pa.array(rng.choice(["a", "b"], 400))
+    table = pa.table({"t": ts, "k": words, "n": numbers})
+    grouping = f" GROUP BY {', '.join(keys)}" if keys else ""
+    plan = plan_of(f"SELECT MEDIAN(n) AS m FROM s [RANGE 17 US SLIDE 5 US]{grouping}")
+    (spec,) = (each for each in plan.synopses if each.of is not None)
+    (partial,) = preaggregate(ts, table, [spec])
+    assert partial.values is not None
+    *groups, values = (column.to_pylist() for column in partial.keys)
+    rows = zip(partial.panes.tolist(), partial.groups.tolist(), partial.values.tolist(), strict=True)
+    found = [(pane, *(column[group] for column in groups), values[value]) for pane, group, value in rows]
+    expected: Counter[Key] = Counter()
+    for time, word, number in zip(ts.tolist(), words.to_pylist(), numbers.to_pylist(), strict=True):
+        expected[spec.panes.number_at(time), *([word] if keys else []), number] += 1
+    assert dict(zip(found, partial.ints[:, 0].tolist(), strict=True)) == expected
+    assert len(found) == len(expected)
+    order = [(*key[:-1], key[-1] is None, key[-1] or 0) for key in found]
+    assert keys or order == sorted(order)
