@@ -17,17 +17,16 @@ from sash.lang.bound import IndexDefinition, StreamDefinition
 from sash.operators.preaggregate import Partial
 from sash.plan.cost.indexes import IndexChoice
 from sash.plan.explain.tree import Measured
-from sash.plan.panes import last_boundary
 from sash.plan.periodic import Hosts
 from sash.plan.refresh import refresh_of
 from sash.plan.run_plan import united
 from sash.plan.value_indexes import choose_value_index, index_on
 from sash.runtime.cell import StateFile
 from sash.runtime.clock import Clock, Streams, StreamState
-from sash.runtime.groups import QueryGroup, answer_together, catch_up_together, clusters, latest
+from sash.runtime.groups import QueryGroup, Reached, answer_together, catch_up_together, clusters, latest
 from sash.runtime.harvest import Harvest
 from sash.runtime.part import Part
-from sash.runtime.refreshing import Refreshing, Saved, answered_through
+from sash.runtime.refreshing import Refreshing, Saved, exact_fares
 from sash.runtime.report import DRIVER, Held, Refreshed
 from sash.sharing.of_plan import Shared, shared_of
 from sash.synopses.combined import Combined
@@ -156,6 +155,16 @@ class QueryPlane:
         held = ((name, group.held_from) for name, group in self.groups.items())
         return {name: instant for name, instant in held if instant is not None}
 
+    def lasts(self) -> dict[str, int | None]:
+        """The boundaries last answered, of queries for which those need not be the last that have passed."""
+        refreshers = (refresher for group in self.groups.values() for refresher in group.refreshers)
+        return {
+            query.name: refresher.last
+            for refresher in refreshers
+            if refresher.is_alone or refresher.last is None
+            for query in refresher.queries
+        }
+
     def hosts(self) -> Hosts:
         """The synopses that new queries may read."""
         through, held = self.complete_through, self.held_from()
@@ -170,6 +179,7 @@ class QueryPlane:
         firsts: Firsts,
         complete_through: int | None,
         held_from: Mapping[str, int],
+        lasts: Mapping[str, int | None],
         refreshes: Saved,
     ) -> None:
         """Go on from a saved state, whose partials have been absorbed already."""
@@ -180,12 +190,12 @@ class QueryPlane:
         self.complete_through = complete_through
         self._set_firsts(firsts)
         if complete_through is not None:
+            reached = Reached(complete_through, lasts, refreshes.keys())
+            for group in self.groups.values():
+                group.go_on(reached)
             for cluster in self._clusters:
-                catch_up_together(
-                    cluster,
-                    complete_through,
-                    lambda query, slide: answered_through(query, refreshes, slide, complete_through),
-                )
+                catch_up_together(cluster, reached)
+            self.refreshing.change(self.groups.values(), self.plan)
             self.refreshing.resume(refreshes, complete_through)
 
     def _shared(self) -> dict[str, Shared]:
@@ -199,11 +209,7 @@ class QueryPlane:
         through, elastic = self.complete_through, self.refreshing.reported()
         found = {}
         for query in self.plan.queries:
-            known = elastic.get(query.name)
-            if known is None:
-                slide = query.window.slide
-                at = None if through is None else last_boundary(through, slide)
-                known = Refreshed(at, slide / 1e6, None if at is None else slide / 1e6)
+            known = elastic.get(query.name) or exact_fares(query.window.slide, through)
             is_behind = query.select.stream in live and known.at is not None
             behind = now - (known.at or 0) / 1e6 if is_behind else None
             found[query.name] = replace(known, behind=behind, shared=self._shared()[query.name])

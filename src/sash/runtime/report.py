@@ -95,7 +95,8 @@ class Refreshed:
     `at` is the instant that its answer is of, in microseconds; `period` is what it asks for, `granted` what
     it last got, `late` how much more than the period had passed then, `worst` the most so far. `skipped`
     counts boundaries that were passed over. `behind` is how far `at` was behind the clock on the wall when it
-    was committed, where the stream is live. `shared` is what it reads and with whom.
+    was committed, where the stream is live. `shared` is what it reads and with whom. `policy` is that of the
+    scheduler which decides when it is refreshed; None: at every boundary.
     """
 
     at: int | None
@@ -106,6 +107,20 @@ class Refreshed:
     skipped: int = 0
     behind: float | None = None
     shared: Shared | None = None
+    policy: str | None = None
+
+    @property
+    def is_elastic(self) -> bool:
+        return self.policy is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Fares:
+    """How a run refreshes queries that do not say so, by which scheduler, and how each query fares there."""
+
+    refresh: str
+    policy: str
+    queries: Mapping[str, Refreshed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +190,7 @@ class Summary:
     `answered` counts the result rows per query, `seconds` is the time on the wall, `aside` is the folder in
     which late and rejected rows are kept. `measured` has, per query, what came of the operators of its plan;
     `rates` the rows per second of event time of each stream; `once` the answers of one-time queries;
-    `chosen`, per query, what the run has chosen by what it learnt.
+    `chosen`, per query, what the run has chosen by what it learnt; `refreshes` how periodic queries fared.
     """
 
     batches: int
@@ -189,6 +204,7 @@ class Summary:
     rates: Mapping[str, float] = field(default_factory=dict)
     once: Mapping[str, pa.Table] = field(default_factory=dict)
     chosen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    refreshes: Mapping[str, Refreshed] = field(default_factory=dict)
 
 
 class Monitor(Protocol):
