@@ -39,8 +39,9 @@ Float64Array = npt.NDArray[np.float64]
 # A table of counters may be this many times as large as the rows that fill it before hashing pays.
 _DENSE_FACTOR = 4
 _DENSE_LEAST = 1 << 16
-# Integers that lie in a range of so many times their number are counted rather than hashed and sorted.
+# Integers that lie in a range of so many times their number, but not of more than that, need no hashing.
 _CLOSE_FACTOR = 16
+_CLOSE_MOST = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,11 @@ def _dense_limit(rows: int) -> int:
     return max(_DENSE_LEAST, _DENSE_FACTOR * rows)
 
 
+def _lie_close(least: int, greatest: int, rows: int) -> bool:
+    """Whether an array over all integers between two costs less than hashing those that there are."""
+    return greatest - least < max(_DENSE_LEAST, min(_CLOSE_FACTOR * rows, _CLOSE_MOST))
+
+
 def _encode(values: pa.ChunkedArray) -> tuple[Int64Array, pa.Array]:
     if pa.types.is_dictionary(values.type):
         values = values.unify_dictionaries()
@@ -191,7 +197,7 @@ def _few_integers(values: pa.Array) -> tuple[Int64Array, pa.Array] | None:
         return None
     numbers = np.asarray(values)
     least, greatest = int(numbers.min()), int(numbers.max())
-    if greatest - least >= max(_DENSE_LEAST, _CLOSE_FACTOR * len(values)):
+    if not _lie_close(least, greatest, len(values)):
         return None
     counts = np.zeros(greatest - least + 1, dtype=np.int64)
     offsets = numbers - least
@@ -280,10 +286,10 @@ def _count_close(rows: _Rows, spec: SynopsisSpec) -> Partial | None:
     if not pa.types.is_int64(values.type) or values.null_count:
         return None
     numbers = np.asarray(values)
-    least = int(numbers.min())
-    width = int(numbers.max()) - least + 1
-    if width > max(_DENSE_LEAST, _CLOSE_FACTOR * len(numbers)):
+    least, greatest = int(numbers.min()), int(numbers.max())
+    if not _lie_close(least, greatest, len(numbers)):
         return None
+    width = greatest - least + 1
     pane_of, pane_numbers = rows.panes(spec.panes)
     occurring, counts = _counted(pane_of * width + (numbers - least), len(pane_numbers) * width)
     panes, offsets = np.divmod(occurring, width)

@@ -109,6 +109,7 @@ def test_measures_per_pane_and_group_are_those_of_a_loop_over_the_rows(monkeypat
     if not dense:
         monkeypatch.setattr(module, "_DENSE_LEAST", 0)
         monkeypatch.setattr(module, "_DENSE_FACTOR", 0)
+        monkeypatch.setattr(module, "_CLOSE_FACTOR", 0)
     grouping = f" GROUP BY {', '.join(keys)}" if keys else ""
     plan = plan_of(f"SELECT {MEASURED} FROM s [RANGE 17 US SLIDE 5 US]{grouping}")
     ts, table = random_table(200, seed)
