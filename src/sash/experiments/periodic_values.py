@@ -284,6 +284,6 @@ def _claims(rows: Sequence[Mapping[str, Cell]], sizes: Sizes) -> list[Claim]:
 
 def draw(result: Result, path: Path) -> None:
     groups = [f"{row['drawn']} {row['values']:,}\nn {row['sub-windows']}" for row in result.table]
-    names = ("index ms", "run ms", "whole ms", "alone ms", "rescan ms", "median, unique ms")
+    names = ("index ms", "run ms", "whole ms", "alone ms", "rescan ms")
     bars = {name: [float(row[name] or 0) for row in result.table] for name in names}
     draw_bars(f"Refreshed values ({result.scale})", "ms a sub-window", groups, bars, path, is_log=True)

@@ -6,7 +6,8 @@ all its values in order.
 
 Time: moving a window costs an access to the index for each different value of the sub-windows that enter and
 leave, nothing for the values that stay: where the window has many more values than its sub-windows, that is
-less than passing over them (`value_counts.py`). Space: that of the index, about 100 bytes a value.
+less than passing over them (`value_counts.py`). Space: that of the index, about 100 bytes a value, and 4 a row
+of the log.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pyarrow as pa
 
 from sash.errors import InternalError
 from sash.indexes.build import value_index
-from sash.indexes.purging import BY_SHARE
+from sash.indexes.purging import Purging
 from sash.indexes.storage import BasicWindow, Nodes
 from sash.indexes.value_index import KeyedIndex
 from sash.indexes.value_window import Upkeep
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from sash.synopses.value_counts import ValueCounts
 
 _F = AggregateFunction
+# The many rare values of a skewed stream come back: they stay until the index would be twice as large.
+_SELDOM = Purging(share=0.5)
 Ints = npt.NDArray[np.int64]
 
 
@@ -51,7 +54,7 @@ class IndexedWindow:
         if not isinstance(index, KeyedIndex):
             raise InternalError(f"{self._spec} has no exact values")
         self._index = index
-        self._upkeep = Upkeep(index, BY_SHARE)
+        self._upkeep = Upkeep(index, _SELDOM)
         # The nodes of the rows in the window, where the log has the rows.
         self._nodes: Nodes = np.zeros(0, dtype=np.int32)
         self._base = position
