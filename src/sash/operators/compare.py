@@ -72,16 +72,17 @@ def _comparisons(node: exp.Expr) -> list[Comparison]:
     """What a part of a condition says; nothing if it is no comparison."""
     if not isinstance(node.this, exp.Column):
         return []
+    sides: list[tuple[type[exp.Expr], exp.Expr]]
     match node:
         case exp.Between() if not node.args.get("symmetric"):
-            sides = ((exp.GTE, node.args["low"]), (exp.LTE, node.args["high"]))
+            sides = [(exp.GTE, node.args["low"]), (exp.LTE, node.args["high"])]
         case exp.In() if node.expressions:
             constants = [_constant(each, is_equality=True) for each in node.expressions]
             plain = tuple(each for each in constants if each is not None)
             is_alike = len(plain) == len(constants) and len({type(each) for each in plain}) == 1
             return [Comparison(node.this.name, exp.In, plain)] if is_alike else []
         case _ if type(node) in _OPERATIONS:
-            sides = ((type(node), node.expression),)
+            sides = [(type(node), node.expression)]
         case _:
             return []
     found = []

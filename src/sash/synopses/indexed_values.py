@@ -6,8 +6,8 @@ all its values in order.
 
 Time: moving a window costs an access to the index for each different value of the sub-windows that enter and
 leave, nothing for the values that stay: where the window has many more values than its sub-windows, that is
-less than passing over them (`value_counts.py`). Space: that of the index, about 100 bytes a value, and 4 a row
-of the log.
+less than passing over them (`value_counts.py`). Space: that of the index, about 100 bytes a value, and 4
+bytes a row of the log.
 """
 
 from __future__ import annotations
