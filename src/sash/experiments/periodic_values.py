@@ -212,7 +212,13 @@ def _measured(setting: Setting, sizes: Sizes) -> dict[str, Cell]:
     by_index, by_run = (_Asked(setting, given.fill, is_indexed=with_index) for with_index in (True, False))
     again = _Rescanned(given.fill, sizes.rescans)
     whole, alone = _Whole(setting, given.fill, batch), _Whole(setting, given.fill, 1)
-    ways = {"index": by_index, "run": by_run, "whole": whole, "alone": alone, "rescan": again}
+    ways: dict[str, _Asked | _Whole | _Rescanned] = {
+        "index": by_index,
+        "run": by_run,
+        "whole": whole,
+        "alone": alone,
+        "rescan": again,
+    }
     spent = _raced({name: way.slide for name, way in ways.items()}, given.rounds)
     answers = {name: way.answer for name, way in ways.items()}
     if len(set(answers.values())) != 1:

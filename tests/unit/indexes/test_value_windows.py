@@ -21,6 +21,7 @@ from tests.unit.indexes.index_kit import (
 
 from sash.errors import InternalError
 from sash.indexes import Purging, value_window, value_windows
+from sash.indexes.buckets import BucketIndex
 from sash.indexes.g_index import GIndex
 from sash.indexes.list_storage import ListStorage
 from sash.indexes.t_index import TIndex
@@ -184,6 +185,7 @@ def test_keys_have_places_of_their_own_as_long_as_they_lie_close(kind):
         window.slide(pa.array(drawn))
         truth.slide(pa.array(drawn))
         check(window, truth)
+        assert isinstance(window.index, BucketIndex)
         had_places.append(len(window.index._of_key) > 0)
         state = window.snapshot()
         again = value_window(IndexSpec(kind), pa.int64(), 2)
