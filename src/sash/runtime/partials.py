@@ -18,14 +18,15 @@ from sash.state.ordering import to_ordinal
 
 
 def to_table(spec: SynopsisSpec, partial: Partial) -> pa.Table:
-    places = [partial.groups] * len(partial.keys)
+    owners = partial.owners
+    places = [partial.groups[owners]] * len(partial.keys)
     if partial.values is not None:
         places[-1] = partial.values
     columns: dict[str, pa.Array] = {
         f"k{i}": key.take(pa.array(place))
         for i, (key, place) in enumerate(zip(partial.keys, places, strict=True))
     }
-    columns["pane"] = pa.array(partial.panes)
+    columns["pane"] = pa.array(partial.panes[owners])
     layout = Layout.of(spec.measures)
     for column in range(partial.ints.shape[1]):
         values = partial.ints[:, column]
@@ -34,7 +35,7 @@ def to_table(spec: SynopsisSpec, partial: Partial) -> pa.Table:
             codes = pa.array(values, mask=(values < 0) | (values >= len(words)))
             columns[f"i{column}"] = words.take(codes)
         else:
-            columns[f"i{column}"] = pa.array(values)
+            columns[f"i{column}"] = pa.array(values.astype(np.int64, copy=False))
     for column in range(partial.floats.shape[1]):
         columns[f"f{column}"] = pa.array(partial.floats[:, column])
     return pa.table(columns)
@@ -58,8 +59,10 @@ def from_table(spec: SynopsisSpec, table: pa.Table) -> Partial:
         floats[:, column] = np.asarray(table.column(f"f{column}"))
     keys = tuple(table.column(f"k{i}").combine_chunks() for i in range(len(spec.keys)))
     rows = np.arange(table.num_rows)
-    values = None if spec.of is None else rows
-    return Partial(spec.name, keys, rows, np.asarray(table.column("pane")), ints, floats, words, values)
+    panes = np.asarray(table.column("pane"))
+    if spec.of is None:
+        return Partial(spec.name, keys, rows, panes, ints, floats, words)
+    return Partial(spec.name, keys, rows, panes, ints, floats, words, rows, np.arange(table.num_rows + 1))
 
 
 def string_columns(layout: Layout) -> frozenset[int]:

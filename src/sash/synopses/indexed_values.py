@@ -12,6 +12,7 @@ bytes a row of the log.
 
 from __future__ import annotations
 
+from collections import deque
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _F = AggregateFunction
 # The many rare values of a skewed stream come back: they stay until the index would be twice as large.
 _SELDOM = Purging(share=0.5)
+_NO_NODES: Nodes = np.zeros(0, dtype=np.int32)
 Ints = npt.NDArray[np.int64]
 
 
@@ -46,7 +48,7 @@ class IndexedWindow:
         self._all = counts
         self._spec = spec
         self.range = range_
-        self._clear(counts.log.base)
+        self._clear(counts.log.cells.base)
 
     def _clear(self, position: int) -> None:
         self.left = self.right = position
@@ -55,40 +57,39 @@ class IndexedWindow:
             raise InternalError(f"{self._spec} has no exact values")
         self._index = index
         self._upkeep = Upkeep(index, _SELDOM)
-        # The nodes of the rows in the window, where the log has the rows.
-        self._nodes: Nodes = np.zeros(0, dtype=np.int32)
-        self._base = position
+        # The nodes of each cell in the window.
+        self._nodes: deque[Nodes] = deque()
 
     def advance(self, boundary: int) -> None:
         """Make the window that of `boundary`, which is on an edge and not before the last one."""
-        log, panes = self._all.log, self._all.spec.panes
+        log, panes = self._all.log.cells, self._all.spec.panes
         left = log.position_after(panes.number_at(boundary - self.range))
         right = log.position_after(panes.number_at(boundary))
         if left >= self.right or self.left < log.base:
             self._clear(left)
-        self._align()
         # First what comes: a value that goes and comes keeps its node.
-        ordinals = np.ascontiguousarray(log.ints[self.right - log.base : right - log.base, 1])
-        self._nodes[self.right - log.base : right - log.base] = self._index.enter(ordinals, ordinals)
-        coming, going = self._basic(self.right, right), self._basic(self.left, left)
+        coming = self._coming(self.right, right)
         self._index.add(coming)
-        self._index.take(going)
+        self._index.take(self._going(self.left, left))
         self._upkeep.after_slide(coming.tuples)
         self.left, self.right = left, right
 
-    def _align(self) -> None:
-        """Let nodes stand where the log has their rows."""
+    def _coming(self, begin: int, end: int) -> BasicWindow:
         log = self._all.log
-        if self._base != log.base or len(self._nodes) != len(log.slots):
-            nodes = np.zeros(len(log.slots), dtype=np.int32)
-            held = slice(self.left - self._base, self.right - self._base)
-            nodes[self.left - log.base : self.right - log.base] = self._nodes[held]
-            self._nodes, self._base = nodes, log.base
+        ordinals, amounts = log.between(begin, end)
+        nodes = self._index.enter(ordinals, ordinals).astype(np.int32)
+        starts = log.cells.ints[begin - log.cells.base : end - log.cells.base, 0]
+        if len(starts) > 1:
+            self._nodes.extend(np.split(nodes, starts[1:] - starts[0]))
+        elif len(starts):
+            self._nodes.append(nodes)
+        return BasicWindow(nodes, amounts, int(amounts.sum()))
 
-    def _basic(self, begin: int, end: int) -> BasicWindow:
-        base = self._base
-        amounts = np.ascontiguousarray(self._all.log.ints[begin - base : end - base, 0])
-        return BasicWindow(self._nodes[begin - base : end - base], amounts, int(amounts.sum()))
+    def _going(self, begin: int, end: int) -> BasicWindow:
+        _, amounts = self._all.log.between(begin, end)
+        parts = [self._nodes.popleft() for _ in range(begin, end)]
+        nodes = parts[0] if len(parts) == 1 else np.concatenate([_NO_NODES, *parts])
+        return BasicWindow(nodes, amounts, int(amounts.sum()))
 
     def tallies(self, slots: Ints) -> Tallies:
         """The values of the one slot, in order."""
@@ -98,16 +99,16 @@ class IndexedWindow:
         """As few values as the answer of a call can be made of; None: it takes all of them."""
         if call.function is not _F.TOP or call.is_distinct:
             return None
-        nodes = self._index.top(int(call.parameter or 1))
+        nodes = self._index.top(call.limit)
         return self._tallies(slots, nodes[np.argsort(self._index.keys[nodes])])
 
-    def quantile(self, share: Fraction) -> int | None:
-        """Value number ⌈share · n⌉ of n in order; None if there is none."""
+    def quantile(self, part: int, whole: int) -> int | None:
+        """Value number ⌈n·part/whole⌉ of n in order; None if there is none."""
         total = self._index.totals[0]
         if not total:
             return None
-        number = -(-total * share.numerator // share.denominator) - 1
-        return int(self._index.keys[self._index.quantile(share, number)])
+        number = -(-total * part // whole) - 1
+        return int(self._index.keys[self._index.quantile(Fraction(part, whole), number)])
 
     def distinct(self) -> int:
         """How many different values there are."""
@@ -125,9 +126,10 @@ class IndexedWindow:
 
     def renumber(self, place: Ints) -> None:
         """There is one slot, which stays."""
-        if self.left < self._all.log.base:
-            self._clear(self._all.log.base)
+        base = self._all.log.cells.base
+        if self.left < base:
+            self._clear(base)
 
     @property
     def nbytes(self) -> int:
-        return self._index.nbytes + self._nodes.nbytes
+        return self._index.nbytes + sum(nodes.nbytes for nodes in self._nodes)

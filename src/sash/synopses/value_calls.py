@@ -6,8 +6,7 @@ Answers are those of the operators (`operators/aggregates`), by the same exact s
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from sash.lang.types import Type
 from sash.operators.aggregates.arguments import Given
 from sash.operators.aggregates.calls import check_range, fraction_of, spread_of
 from sash.operators.aggregates.events import Events
-from sash.operators.aggregates.json_text import json_values, pairs_text
+from sash.operators.aggregates.json_text import json_values, pairs_text, ranges_text
 from sash.operators.aggregates.sums import DoubleSums, IntegerSums
 from sash.plan.sketches import HASHES
 from sash.state.kernels import LOW_BITS
@@ -31,16 +30,11 @@ from sash.synopses.value_window import ValueWindow
 
 _F = AggregateFunction
 QUANTILES = (_F.QUANTILE, _F.APPROX_QUANTILE)
+TOPS = (_F.TOP, _F.APPROX_TOP)
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Answer = tuple[Ints | pa.Array, Bools]
 """64 bits a slot as in `finalize.Values`, or texts; and where it is not NULL."""
-
-
-@cache
-def _share(call: AggregateCall) -> Fraction:
-    """Where a quantile lies, so that a rank is found without a product that overflows."""
-    return fraction_of(call).limit_denominator(LARGEST_DENOMINATOR)
 
 
 def answer_from_index(call: AggregateCall, window: IndexedWindow, slots: Ints, counts: ValueCounts) -> Answer:
@@ -48,7 +42,7 @@ def answer_from_index(call: AggregateCall, window: IndexedWindow, slots: Ints, c
     if call.is_distinct and call.function is _F.COUNT:
         return np.full(len(slots), window.distinct()), np.ones(len(slots), dtype=np.bool_)
     if call.function is _F.QUANTILE and not call.is_distinct:
-        found = window.quantile(_share(call))
+        found = window.quantile(*_share(call))
         ordinals = np.full(len(slots), 0 if found is None else found)
         return _decoded(ordinals, np.full(len(slots), found is not None), counts)
     few = window.for_call(call, slots)
@@ -86,13 +80,21 @@ def answer(call: AggregateCall, tallies: Tallies, counts: ValueCounts) -> Answer
         case _F.QUANTILE | _F.APPROX_QUANTILE:
             return _quantile(call, tallies, counts, present, valid)
         case _F.TOP | _F.APPROX_TOP:
-            top = tallies.top(int(call.parameter or 1))
-            # A value is written once, however often it stands in the lists.
-            unique, which = np.unique(top.values, return_inverse=True)
-            texts = json_values(counts.decode(unique)).take(pa.array(which))
-            return pairs_text(texts, top.counts, top.offsets), valid
+            return list_texts(tallies.top(call.limit), counts), valid
+        case _F.HISTOGRAM if call.ranges is not None:
+            return ranges_text(call.ranges, tallies.values, tallies.counts, tallies.offsets), valid
+        case _F.HISTOGRAM:
+            return list_texts(tallies, counts), valid
         case _:
             raise InternalError(f"{call.function.value} is not made of values")
+
+
+def list_texts(lists: Tallies, counts: ValueCounts) -> pa.Array:
+    """Lists of values and how often each comes, as JSON; NULL where a list is empty."""
+    # A value is written once, however often it stands in the lists.
+    unique, which = np.unique(lists.values, return_inverse=True)
+    texts = json_values(counts.decode(unique)).take(pa.array(which))
+    return pairs_text(texts, lists.counts, lists.offsets)
 
 
 def _distinct(tallies: Tallies) -> Ints:
@@ -109,8 +111,7 @@ def _quantile(
 ) -> Answer:
     """The ⌈p·n⌉-th least value."""
     # A rank is found without a product that overflows.
-    fraction = _share(call)
-    part, whole = fraction.numerator, fraction.denominator
+    part, whole = _share(call)
     ranks = (present // whole) * part + ((present % whole) * part + whole - 1) // whole
     upto = np.cumsum(tallies.counts)
     before = np.concatenate([np.zeros(1, dtype=np.int64), upto])[tallies.offsets[:-1]]
@@ -122,9 +123,15 @@ def _quantile(
 
 def quantile(call: AggregateCall, window: ValueWindow, slots: Ints, counts: ValueCounts) -> Answer:
     """The ⌈p·n⌉-th least value of each of some slots, which ascend, without a copy of the values."""
-    fraction = _share(call)
-    ordinals, totals = window.quantiles(slots, fraction.numerator, fraction.denominator)
+    ordinals, totals = window.quantiles(slots, *_share(call))
     return _decoded(ordinals, totals > 0, counts)
+
+
+@lru_cache(maxsize=256)
+def _share(call: AggregateCall) -> tuple[int, int]:
+    """The p of a quantile."""
+    fraction = fraction_of(call).limit_denominator(LARGEST_DENOMINATOR)
+    return fraction.numerator, fraction.denominator
 
 
 def _decoded(ordinals: Ints, valid: Bools, counts: ValueCounts) -> Answer:

@@ -10,7 +10,8 @@ import pytest
 from sash.lang import bind_program
 from sash.lang.bound import Scalar
 from sash.runtime.desk import Desk, Served
-from sash.runtime.engine import Engine, Options
+from sash.runtime.engine import Engine
+from sash.runtime.options import Options
 from sash.runtime.run import run_program
 from sash.synopses.indexed_values import IndexedWindow
 from sash.testing.runs import StopAfter
@@ -21,10 +22,11 @@ STREAM = (
 QUERIES = """
 CREATE QUERY a INTO 'jsonl:{out}/a.jsonl' AS
   SELECT MEDIAN(n) AS m, COUNT(DISTINCT n) AS d, TOP(n, 2) AS t, VAR(n) AS v, QUANTILE(x, 0.9) AS q,
-    COUNT(DISTINCT x) AS dx
+    COUNT(DISTINCT x) AS dx, HISTOGRAM(n) AS h
   FROM s [RANGE 12 SEC SLIDE 3 SEC];
 CREATE QUERY b INTO 'jsonl:{out}/b.jsonl' AS
-  Rstream(SELECT TOP(k, 3) AS t, QUANTILE(k, 0.5) AS q, COUNT(DISTINCT k) AS d, SUM(DISTINCT n) AS s
+  Rstream(SELECT TOP(k, 3) AS t, QUANTILE(k, 0.5) AS q, COUNT(DISTINCT k) AS d, SUM(DISTINCT n) AS s,
+    HISTOGRAM(k) AS h
   FROM s [RANGE 7 SEC SLIDE 3 SEC]);
 CREATE QUERY c INTO 'jsonl:{out}/c.jsonl' AS
   SELECT k, MEDIAN(n) AS m FROM s [RANGE 12 SEC SLIDE 3 SEC] GROUP BY k;
