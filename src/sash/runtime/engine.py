@@ -31,6 +31,7 @@ from sash.operators.bounds import with_bounds
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.periodic import SynopsisSpec
+from sash.plan.placement import MAX_DRIVER_GROUPS
 from sash.plan.refresh import ELASTIC, EXACT
 from sash.plan.run_plan import RunPlan, plan_run, questions_in, reads_archives, standing_in
 from sash.runtime.admission import admit_number, admit_state
@@ -42,6 +43,7 @@ from sash.runtime.checkpoint import CELLS, FEED, Checkpoint, Manifest, PartState
 from sash.runtime.clock import StreamState, advanced, begun
 from sash.runtime.continuous import continuous_schema
 from sash.runtime.difference import Difference, difference, only
+from sash.runtime.divided import DividedPlan, DividedTurn
 from sash.runtime.feed import Entry, Feeder
 from sash.runtime.feedlog import FeedLog
 from sash.runtime.files import told
@@ -53,9 +55,11 @@ from sash.runtime.look import OnceAnswer, look, refuse_unkept
 from sash.runtime.lookup import KeptPanes
 from sash.runtime.memory import resident_bytes
 from sash.runtime.meters import Meters
+from sash.runtime.pane_files import PANES, PaneFile, PaneFolder, still_needed
 from sash.runtime.part import Part, narrow
 from sash.runtime.partitions import PartTurn, Routes, Turn, cell_name, first_files, part_of, routes
-from sash.runtime.plane import Firsts, QueryPlane
+from sash.runtime.placing import crowded, is_movable
+from sash.runtime.plane import QueryPlane
 from sash.runtime.recipe import Recipe, fingerprint
 from sash.runtime.refreshing import Refreshing
 from sash.runtime.relations import Given, read_relations
@@ -76,6 +80,7 @@ from sash.runtime.sinks import Sink, open_sink
 from sash.runtime.sources import Chunk, Source, open_source
 from sash.runtime.stage import ChunkResult, misjudged
 from sash.runtime.stopwatch import Stopwatch
+from sash.runtime.synopsis_plane import Firsts
 from sash.scheduling import DEFAULT, POLICIES
 from sash.synopses.refresh import answer_schema
 
@@ -101,6 +106,7 @@ class Options:
     # Bytes; None: what is usual, 0: no bound.
     max_state: int | None = None
     max_memory: int | None = None
+    max_driver_groups: int = MAX_DRIVER_GROUPS
     record_history: Path | None = None
     given: Given = field(default_factory=dict)
     refresh: str = EXACT
@@ -172,6 +178,15 @@ class Engine:
         self.through: int | None = None
         # The state of the operators that run in tasks, after the last batch taken.
         self.cells: dict[str, tuple[StateFile, ...]] = {}
+        # The partials of live panes; None: nobody can go on from them.
+        self._panes = None if self._checkpoint is None else self._checkpoint.panes
+        if self._panes is None and partitions is not None and self._state is not None:
+            self._panes = PaneFolder(self._state / PANES, durable=False)
+        # Of synopses in partitions: the version of their plan, and their files after the last batch taken.
+        self.version = 0
+        self._divided_files: list[PaneFile] = []
+        # Whether groupings may have become too large for the driver.
+        self._is_crowded = True
         self.routes = Routes((), 0)
         self._completing: Future[None] | None = None
         self.taken = -1
@@ -193,6 +208,17 @@ class Engine:
         """Where operators that run in tasks have their state."""
         assert self._state is not None
         return self._state / CELLS
+
+    @property
+    def panes_directory(self) -> Path:
+        """Where synopses in partitions have their state."""
+        assert self._panes is not None
+        return self._panes.directory
+
+    def divided_plan(self) -> DividedPlan:
+        """What partitions must know of the synopses that they have, as of `version`."""
+        plane = self.plane
+        return DividedPlan.of(self.plan, plane.readers, plane.kept.divided, self._program.indexes)
 
     def _open_source(self, stream: StreamDefinition) -> Source:
         source = open_source(stream, self.options.base_dir)
@@ -275,8 +301,9 @@ class Engine:
             self._history = RunHistory(self.options.record_history, start, self.options.monitor.warning)
         self.ledger = Ledger(start, self._history)
         if self.partitions is not None:
-            with told(self.cells_directory, "make"):
-                self.cells_directory.mkdir(exist_ok=True)
+            for directory in (self.cells_directory, self.panes_directory):
+                with told(directory, "make"):
+                    directory.mkdir(exist_ok=True)
         if self._manifest is None:
             self._set([])
             self._add(self._planned, self._read_relations(self._planned))
@@ -317,8 +344,13 @@ class Engine:
         self._made = manifest.made
         self._kept = list(manifest.kept)
         self.committed = self.taken = manifest.batch
+        if self.partitions is not None:
+            # Before they are read: they may be too large for the driver.
+            self.plane.kept.divided = dict(manifest.divided)
         self._set(parts)
-        for partial in self._checkpoint.partials(self.plan.synopses):
+        here = self.plane.kept.kept_here
+        specs = [spec for spec in self.plan.synopses if (spec.of or spec.name) in here]
+        for partial in self._checkpoint.panes.partials(specs):
             self.plane.absorb_partial(partial)
         for part in parts:
             if not part.continuous.is_idle:
@@ -457,8 +489,8 @@ class Engine:
                     found.append((scan.name, rank, scan_rows(scan, stream, ts, table).delta))
         for partial in partials:
             self.plane.absorb_partial(partial)
-        if self._checkpoint is not None:
-            self._checkpoint.save_partials(self.taken, partials, plan.synopses)
+        if self._panes is not None:
+            self._panes.save(self.taken, partials, plan.synopses)
         self.firsts = {**self.firsts, plan.number: first}
         return found
 
@@ -469,7 +501,7 @@ class Engine:
         staying = [s for s in self._program.streams if s.name in self.streams and s.name in self._sources]
         definitions = {**{stream.name: stream for stream in staying}, **used}
         self.plane.change(parts, definitions.values())
-        self.plane.index_values(self._program.indexes)
+        self.plane.kept.index_values(self._program.indexes)
         feeds = self.plane.clock.feeds
         self.streams = {
             name: self.streams.get(name) or StreamState(joined=None if name in feeds else self.through)
@@ -481,7 +513,7 @@ class Engine:
             name: self._sources.get(name) or self._open_source(stream) for name, stream in definitions.items()
         }
         self._feeder.change(self._sources)
-        self.routes = routes(self.plane)
+        self._route()
         names = {part.number for part in parts}
         self.cells = {name: files for name, files in self.cells.items() if part_of(name) in names}
         self._meters = Meters(self.plane)
@@ -492,6 +524,32 @@ class Engine:
             for name, stream in definitions.items()
             if not stream.has_integer_time and not self._sources[name].bounded
         }
+
+    def _route(self) -> None:
+        """Find out what partitions are sent, and what they must know."""
+        self.routes = routes(self.plane)
+        live = [] if self._panes is None else self._panes.live
+        self._divided_files = [file for file in live if file.synopsis in self.routes.divided]
+        self.version += 1
+        self._is_crowded = True
+
+    def _place(self) -> None:
+        """Hand groupings that are too large for the driver over to partitions, between two batches."""
+        if not self._is_crowded:
+            return
+        # The files have all that the driver has when every batch taken is committed.
+        self.settle()
+        groups = self._crowded()
+        if groups:
+            self.plane.divide(groups)
+            self._route()
+        self._is_crowded = False
+
+    def _crowded(self) -> dict[str, str]:
+        """Groupings that are too large for the driver, with the reason."""
+        if self.partitions is None:
+            return {}
+        return crowded(self.plane.kept, self.options.max_driver_groups, self._bound_of_state)
 
     @property
     def _live_queries(self) -> frozenset[str]:
@@ -504,13 +562,19 @@ class Engine:
         rates, state, partitions = self.plane.rates(), self.plane.state, self.partitions or 1
         admit_state(plan, program, rates, state, partitions, self.options.max_state)
 
+    @property
+    def _bound_of_state(self) -> int | None:
+        """How many bytes of state the driver, or a partition, may have; None: no bound."""
+        state = self.options.max_state
+        if state is None:
+            master = self.options.master if self.runtime == "spark" else None
+            state = default_state(master, self.partitions or 1)
+        return state or None
+
     def _guarded(self) -> Guard:
         options = self.options
-        state = options.max_state
-        if state is None:
-            state = default_state(options.master if self.runtime == "spark" else None, self.partitions or 1)
         return Guard(
-            Limits(state or None, options.max_memory or None),
+            Limits(self._bound_of_state, options.max_memory or None),
             self._meters,
             options.monitor.warning,
             has_checkpoint=options.checkpoint is not None,
@@ -544,6 +608,7 @@ class Engine:
         if entry.number != self.taken + 1:
             raise InternalError(f"batch {entry.number} came after batch {self.taken}")
         watch = Stopwatch()
+        self._place()
         harvest = self._run_exactly(entry, run)
         watch.lap("read")
         self.streams = advanced(self.streams, harvest.results, entry.ended, entry.beats)
@@ -553,6 +618,9 @@ class Engine:
             self.through = through if self.through is None else max(self.through, through)
         self.cells.update(harvest.files)
         self.settle()
+        files = (file for given in harvest.divided for file in given.files)
+        horizons = self.plane.kept.horizons(self.through)
+        self._divided_files = list(still_needed((*self._divided_files, *files), horizons))
         watch.lap("wait")
         if self._worker is None:
             self._complete(entry, harvest, self.streams, self.firsts, watch)
@@ -570,7 +638,8 @@ class Engine:
             for number, part in self.plane.parts.items()
         }
         clock, streams, through = self.plane.clock, self.streams, self.through
-        return Turn(entry.number, clock, streams, through, tuple(entry.ended), entry.beats, parts)
+        divided = DividedTurn(self.version, tuple(self._divided_files)) if self.routes.divided else None
+        return Turn(entry.number, clock, streams, through, tuple(entry.ended), entry.beats, parts, divided)
 
     def files_before(self, stage: int, partition: int) -> dict[int, tuple[StateFile, ...]]:
         """The state of a partition's cells in a stage before the next batch, by part."""
@@ -627,6 +696,7 @@ class Engine:
         self._rest = watch.laps["write"] + watch.laps["commit"]
         archives = self._archives()
         shown = {name: table for name, table in given.items() if name not in archives}
+        self._is_crowded = self._is_crowded or bool(self._crowded())
         report = self._report(entry, harvest.results, shown, watch)
         self.options.monitor.batch(report)
         if self._guard is not None and not entry.is_last:
@@ -653,7 +723,8 @@ class Engine:
         given = {(chunk.stream, chunk.sequence): bars[chunk.stream] for chunk in entry.chunks}
         harvest = run(entry, entry.chunks, given)
         wrong = misjudged(harvest.results, bars, self.plane.clock.slacks)
-        is_divided = self.partitions is not None and bool(self.plan.continuous or self.plan.one_time)
+        has_operators = bool(self.plan.continuous or self.plan.one_time)
+        is_divided = self.partitions is not None and (has_operators or bool(self.routes.divided))
         if wrong and is_divided:
             # The operators have not taken in anything that is wrong, and wait for the rest.
             harvest = run(entry, entry.chunks, {**given, **wrong})
@@ -692,9 +763,8 @@ class Engine:
         aside = self._aside.commit()
         self._kept.extend(result.kept for result in harvest.results if result.kept is not None)
         self._kept = live(self._kept, self.plan.streams, self.plane.complete_through)
+        panes = self._save_panes(entry.number, harvest)
         if self._checkpoint is not None:
-            partials = (partial for result in harvest.results for partial in result.partials)
-            self._checkpoint.save_partials(entry.number, partials, self.plan.synopses)
             parts = self.plane.parts.values()
             self._checkpoint.commit(
                 Manifest(
@@ -705,7 +775,7 @@ class Engine:
                     entry.is_last,
                     sinks,
                     self._answered,
-                    self._checkpoint.live_panes(self.plane.horizons()),
+                    panes,
                     aside,
                     {**harvest.files, **self.plane.files},
                     self.partitions or 1,
@@ -715,13 +785,30 @@ class Engine:
                     self.plane.held_from(),
                     self.plane.refreshing.snapshot(),
                     self.options.refresh,
+                    self.plane.kept.divided,
                 )
             )
+        elif self._panes is not None:
+            self._panes.keep(panes)
         self.committed = entry.number
         self._publish()
         keep = self.keep(entry.number)
         if keep is not None:
             forget(keep, self._kept, self.plan.streams)
+
+    def _save_panes(self, batch: int, harvest: Harvest) -> tuple[PaneFile, ...]:
+        """Write what the batch adds to the driver's synopses; gives all pane files that windows need."""
+        if self._panes is None:
+            return ()
+        partials = [partial for result in harvest.results for partial in result.partials]
+        if self._checkpoint is None:
+            # They are there only for partitions to take over.
+            movable = {g.spec.name for each in self.plane.kept.here if is_movable(each) for g in each}
+            owners = {spec.name: spec.of or spec.name for spec in self.plan.synopses}
+            partials = [partial for partial in partials if owners[partial.synopsis] in movable]
+        self._panes.save(batch, partials, self.plan.synopses)
+        self._panes.live.extend(file for given in harvest.divided for file in given.files)
+        return tuple(still_needed(self._panes.live, self.plane.horizons()))
 
     def _publish(self) -> None:
         """Let questions be answered from what is known now."""
@@ -743,7 +830,8 @@ class Engine:
     def _kept_panes(self) -> KeptPanes | None:
         if self._checkpoint is None:
             return None
-        return KeptPanes(self.plan, self._checkpoint.panes, self._checkpoint.live)
+        panes, divided = self._checkpoint.panes, frozenset(self.plane.kept.divided)
+        return KeptPanes(self.plan, panes.directory, tuple(panes.live), divided, self.partitions or 1)
 
     def check_feed(self) -> None:
         """Raise CheckpointError if the feed has gone away: who reads it elsewhere would wait for ever."""
@@ -805,7 +893,7 @@ class Engine:
             self.plane.measured(self._answered),
             self.plane.rates(),
             self._once(),
-            {query.name: self.plane.groups[query.synopsis].notes for query in self.plane.plan.queries},
+            {query.name: self.plane.notes(query.synopsis) for query in self.plane.plan.queries},
         )
         self.options.monitor.finished(summary)
         return summary

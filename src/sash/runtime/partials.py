@@ -1,18 +1,24 @@
-"""Partials as Arrow tables: how they lie in pane files.
+"""Partials as Arrow tables: how they lie in pane files; and partials divided among partitions.
 
 A row is a (pane, group): the key columns k0, k1, …, then `pane`, then the measures i0, i1, … and f0, f1, ….
-An extremum of strings is kept as the string itself.
+An extremum of strings is kept as the string itself. Which partition a group belongs to follows from its keys.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.lang.types import Type
 from sash.operators.preaggregate import Partial
 from sash.plan.periodic import SynopsisSpec
+from sash.state.fingerprints import places
+from sash.state.groups import plain
 from sash.state.layout import Layout
 from sash.state.ordering import to_ordinal
 
@@ -71,4 +77,49 @@ def string_columns(layout: Layout) -> frozenset[int]:
         and measure.argument is not None
         and measure.argument.type is Type.STRING
         and measure.kind.value in ("min", "max")
+    )
+
+
+def by_partition(partial: Partial, of: int) -> Iterator[tuple[int, Partial]]:
+    """The rows of a partial by the partition, of so many, that their groups belong to."""
+    at = _places(partial, of)
+    rows_at = at[partial.groups]
+    order = np.argsort(rows_at, kind="stable")
+    bounds = np.searchsorted(rows_at[order], np.arange(of + 1))
+    for partition in range(of):
+        rows = order[bounds[partition] : bounds[partition + 1]]
+        if len(rows):
+            yield partition, _taken(partial, rows, at == partition)
+
+
+def part_of(partial: Partial, partition: int, of: int) -> Partial:
+    """The rows whose groups belong to one partition of so many."""
+    mine = _places(partial, of) == partition
+    return _taken(partial, np.flatnonzero(mine[partial.groups]), mine)
+
+
+def _places(partial: Partial, of: int) -> npt.NDArray[np.int64]:
+    """The partition of each group."""
+    keys = partial.keys if partial.values is None else partial.keys[:-1]
+    return places([plain(key) for key in keys], len(keys[0]), of)
+
+
+def _taken(partial: Partial, rows: npt.NDArray[np.int64], groups: npt.NDArray[np.bool_]) -> Partial:
+    """Some rows of a partial, in their order, with the groups that are marked."""
+    numbers = np.cumsum(groups) - 1
+    marked = pa.array(groups)
+    if partial.values is None:
+        keys, values = tuple(key.filter(marked) for key in partial.keys), None
+    else:
+        used, values = np.unique(partial.values[rows], return_inverse=True)
+        *own, given = partial.keys
+        keys = (*(key.filter(marked) for key in own), given.take(pa.array(used)))
+    return replace(
+        partial,
+        keys=keys,
+        groups=numbers[partial.groups[rows]],
+        panes=partial.panes[rows],
+        ints=partial.ints[rows],
+        floats=partial.floats[rows],
+        values=values,
     )

@@ -96,7 +96,13 @@ class Peek:
             manifest.complete_through,
             manifest.streams,
             manifest.kept,
-            KeptPanes(plan, self._checkpoint.panes, manifest.panes),
+            KeptPanes(
+                plan,
+                self._checkpoint.panes.directory,
+                manifest.panes,
+                frozenset(manifest.divided),
+                manifest.partitions,
+            ),
         )
 
     def known(self) -> Known:

@@ -7,34 +7,29 @@ knows no Spark: both runtimes feed it, so they answer alike.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
 from sash.lang.algebra import Node, Stream, Window
-from sash.lang.bound import IndexDefinition, StreamDefinition
+from sash.lang.bound import StreamDefinition
 from sash.operators.preaggregate import Partial
-from sash.plan.cost.indexes import IndexChoice
 from sash.plan.explain.tree import Measured
 from sash.plan.panes import last_boundary
-from sash.plan.periodic import Hosts
-from sash.plan.refresh import refresh_of
+from sash.plan.periodic import Hosts, PeriodicPlan
 from sash.plan.run_plan import united
-from sash.plan.value_indexes import choose_value_index, index_on
 from sash.runtime.cell import StateFile
 from sash.runtime.clock import Clock, Streams, StreamState
-from sash.runtime.groups import QueryGroup, answer_together, catch_up_together, clusters, latest
+from sash.runtime.divided import DividedGiven
+from sash.runtime.groups import QueryGroup
 from sash.runtime.harvest import Harvest
 from sash.runtime.part import Part
 from sash.runtime.refreshing import Refreshing, Saved, answered_through
 from sash.runtime.report import DRIVER, Held, Refreshed
+from sash.runtime.synopsis_plane import Firsts, Readers, SynopsisPlane
 from sash.sharing.of_plan import Shared, shared_of
-from sash.synopses.combined import Combined
-
-Firsts = Mapping[int, Mapping[str, int]]
-"""The first instants of streams, by part."""
-
+from sash.synopses.changes import merged
 
 _LONG_AGO = -(1 << 62)
 
@@ -44,12 +39,19 @@ class QueryPlane:
 
     def __init__(self, parts: Iterable[Part] = (), refreshing: Refreshing | None = None) -> None:
         self.refreshing = refreshing or Refreshing()
-        self.groups: dict[str, QueryGroup] = {}
+        self.kept = SynopsisPlane(self.refreshing.is_elastic)
+        # What partitions hold of the synopses that they have, and what they have chosen.
+        self._elsewhere: dict[int, Mapping[str, Held]] = {}
+        self._notes: Mapping[str, tuple[str, ...]] = {}
         self.complete_through: int | None = None
         parts = tuple(parts)
         streams = {stream.name: stream for part in parts for stream in part.plan.streams}
         self.change(parts, streams.values())
         self.streams = {name: StreamState() for name in streams}
+
+    @property
+    def groups(self) -> dict[str, QueryGroup]:
+        return self.kept.groups
 
     def change(self, parts: Iterable[Part], streams: Iterable[StreamDefinition]) -> None:
         """Go on with these parts and streams; `self.streams` must be set to how far those are."""
@@ -57,51 +59,24 @@ class QueryPlane:
         plan, self.scans = united([part.plan for part in self.parts.values()])
         self.plan = replace(plan, streams=tuple(streams))
         self.clock = Clock.of(self.plan, [feed for part in self.parts.values() for feed in part.plan.feeds])
-        specs = {spec.name: spec for spec in self.plan.synopses if spec.of is None}
-        for name in self.groups.keys() - specs.keys():
-            self.groups.pop(name).leave()
-        for name, spec in sorted(specs.items(), key=lambda item: item[1].cover is not None):
-            if name not in self.groups:
-                signed = () if spec.cover is None else spec.cover.signed
-                parts_of = [(self.groups[base], sign) for base, sign in signed]
-                stream = self.plan.stream(spec.stream)
-                self.groups[name] = QueryGroup(spec, stream, parts_of, self.refreshing.is_elastic)
-        self._read_in = {spec.name: self.groups[spec.of or spec.name] for spec in self.plan.synopses}
-        for name, group in self.groups.items():
-            group.keep([query.name for query in self.plan.queries if query.synopsis == name])
-        for part in self.parts.values():
-            own = {spec.name for spec in part.origin.synopses if spec.cover is None}
-            for name in own & self.groups.keys():
-                self.groups[name].held_from = latest(self.groups[name].held_from, part.since)
-            for name in {query.synopsis for query in part.plan.queries}:
-                since = None if own.issuperset(specs[name].bases) else part.since
-                self.groups[name].add(part.plan.queries_of(name), since)
-        self._clusters = sorted(clusters(self.groups.values()), key=lambda cluster: -self._priority(cluster))
-        self.refreshing.change(self.groups.values(), self.plan)
+        self.kept.change(self.plan, self.readers)
+        if not self.kept.divided:
+            self._elsewhere = {}
+        self.refreshing.change(self.kept.kept_here.values(), self.plan)
         self._known_shared: dict[str, Shared] | None = None
 
-    def _priority(self, cluster: Iterable[QueryGroup]) -> int:
-        """Of who is most urgent."""
-        queries = (q for group in cluster for refresher in group.refreshers for q in refresher.queries)
-        return max((refresh_of(query.definition).priority for query in queries), default=0)
+    @property
+    def readers(self) -> tuple[Readers, ...]:
+        """The parts as synopses know them."""
+        return tuple(Readers.of(part) for part in self.parts.values())
 
-    def index_values(self, indexes: Sequence[IndexDefinition]) -> None:
-        """Answer aggregates of columns that have an index from it, if it can."""
-        for name, group in self.groups.items():
-            if isinstance(group.synopsis, Combined):
-                # It keeps nothing of its own.
-                continue
-            for argument in group.spec.values:
-                counts = group.synopsis.values[argument]
-                index = index_on(group.spec, argument, indexes)
-                chosen = None
-                if index is not None:
-                    queries, stream = self.plan.queries_of(name), self.plan.stream(group.spec.stream)
-                    chosen = choose_value_index(index, group.spec, argument, queries, stream)
-                counts.answer_from(chosen.spec if isinstance(chosen, IndexChoice) else None)
+    def divide(self, groups: Mapping[str, str]) -> None:
+        """Some groups, whole clusters, are in partitions from now on; with the reasons."""
+        self.kept.divide(groups)
+        self.refreshing.change(self.kept.kept_here.values(), self.plan)
 
     def absorb_partial(self, partial: Partial) -> None:
-        self._read_in[partial.synopsis].kept.absorb(partial)
+        self.kept.absorb(partial)
 
     def absorb(self, harvest: Harvest, streams: Streams, firsts: Firsts) -> None:
         """Take in a batch, whose results are in order of arrival; the rest is how far it brings us."""
@@ -110,14 +85,17 @@ class QueryPlane:
                 self.absorb_partial(partial)
         for number, part in self.parts.items():
             part.continuous.count(harvest.of(number).tallies)
+        for given in harvest.divided:
+            self._elsewhere[given.partition] = given.held
+            if given.partition == 0:
+                self._notes = given.notes
         self._set_firsts(firsts)
         self.streams = dict(streams)
 
     def _set_firsts(self, firsts: Firsts) -> None:
         for number, part in self.parts.items():
             part.first = firsts[number]
-            for spec in part.plan.synopses:
-                self._read_in[spec.name].begin(part.first.get(spec.stream))
+        self.kept.begin(firsts)
 
     def answer(self, batch: int, harvest: Harvest, seconds: float | None = None) -> dict[str, list[pa.Table]]:
         """Move to the clock and give the answers of every boundary on the way, per query.
@@ -129,13 +107,11 @@ class QueryPlane:
         if through is not None and self.complete_through is not None and through <= self.complete_through:
             through = None
         if through is not None:
-            for cluster in self._clusters:
-                for name, table in answer_together(cluster, through):
-                    answers[name].append(table)
+            for name, table in (*self.kept.answer(through), *_put_together(self.plan, harvest.divided)):
+                answers[name].append(table)
             for name, table in self.refreshing.answer(through, self.complete_through, seconds):
                 answers[name].append(table)
-            for group in self.groups.values():
-                group.settle(through)
+            self.kept.settle(through)
         for number, part in self.parts.items():
             if not part.continuous.is_idle:
                 given = harvest.of(number)
@@ -148,8 +124,7 @@ class QueryPlane:
 
     def horizons(self) -> dict[str, int | None]:
         """Panes of each synopsis that end by this instant are in no window any more."""
-        through = self.complete_through
-        return {name: None if through is None else g.horizon(through) for name, g in self._read_in.items()}
+        return self.kept.horizons(self.complete_through)
 
     def held_from(self) -> dict[str, int]:
         """What came after these instants is known in full; synopses that are not named know all that came."""
@@ -180,12 +155,10 @@ class QueryPlane:
         self.complete_through = complete_through
         self._set_firsts(firsts)
         if complete_through is not None:
-            for cluster in self._clusters:
-                catch_up_together(
-                    cluster,
-                    complete_through,
-                    lambda query, slide: answered_through(query, refreshes, slide, complete_through),
-                )
+            self.kept.catch_up(
+                complete_through,
+                lambda query, slide: answered_through(query, refreshes, slide, complete_through),
+            )
             self.refreshing.resume(refreshes, complete_through)
 
     def _shared(self) -> dict[str, Shared]:
@@ -229,7 +202,7 @@ class QueryPlane:
         found: dict[str, dict[Node, Measured]] = {}
         for part in self.parts.values():
             found.update(part.continuous.measured())
-        behind = self.state_behind
+        behind = self.state_behind()
         for query in self.plan.queries:
             plan, held = query.definition.plan, behind[query.synopsis]
             rows = self.streams[query.select.stream].counts.accepted
@@ -251,28 +224,52 @@ class QueryPlane:
 
     @property
     def state(self) -> dict[int, Held]:
-        """What each partition holds; synopses are with the driver."""
-        held: dict[int, Held] = {DRIVER: sum(self.synopses.values(), Held())}
+        """What each partition holds; synopses are with the driver, but for those that are divided."""
+        held: dict[int, Held] = {DRIVER: sum(self.kept.held.values(), Held())}
+        for partition, synopses in self._elsewhere.items():
+            held[partition] = sum(synopses.values(), Held())
         for part in self.parts.values():
             for partition, holds in part.continuous.state.items():
                 held[partition] = held.get(partition, Held()) + holds
         return held
 
-    @property
-    def synopses(self) -> dict[str, Held]:
-        """What each synopsis holds."""
-        held = ((name, group.synopsis) for name, group in self.groups.items())
-        return {name: Held(synopsis.live_rows, synopsis.nbytes) for name, synopsis in held}
+    def synopses(self, partition: int | None = None) -> dict[str, Held]:
+        """What each synopsis holds in a partition, or with the driver; None: everywhere."""
+        if partition is not None:
+            held = self.kept.held if partition == DRIVER else self._elsewhere.get(partition, {})
+            return {name: held.get(name, Held()) for name in self.groups}
+        found = {name: self.kept.held.get(name, Held()) for name in self.groups}
+        for synopses in self._elsewhere.values():
+            found = {name: each + synopses.get(name, Held()) for name, each in found.items()}
+        return found
 
-    @property
-    def state_behind(self) -> dict[str, Held]:
+    def state_behind(self, partition: int | None = None) -> dict[str, Held]:
         """What each synopsis holds, with those that it is put together from."""
-        held = self.synopses
+        held = self.synopses(partition)
         bases = {name: dict.fromkeys((name, *group.spec.bases)) for name, group in self.groups.items()}
         return {name: sum((held[base] for base in bases[name]), Held()) for name in self.groups}
+
+    def notes(self, synopsis: str) -> tuple[str, ...]:
+        """What was chosen for a synopsis, and why."""
+        why = self.kept.divided.get(synopsis)
+        if why is None:
+            return self.groups[synopsis].notes
+        where = f"{synopsis} is divided among {len(self._elsewhere)} partitions: {why}"
+        return where, *self._notes.get(synopsis, ())
 
     @property
     def live_rows(self) -> int:
         """Rows of state that synopses and operators hold."""
-        rows = sum(group.synopsis.live_rows for group in self.groups.values())
+        rows = sum(held.rows for held in self.synopses().values())
         return rows + sum(part.continuous.state_rows for part in self.parts.values())
+
+
+def _put_together(plan: PeriodicPlan, divided: Sequence[DividedGiven]) -> Iterator[tuple[str, pa.Table]]:
+    """The answers of queries whose groups are in partitions, of what those have given."""
+    given: dict[str, list[pa.Table]] = defaultdict(list)
+    for each in divided:
+        for name, tables in each.answers.items():
+            given[name].extend(tables)
+    for query in plan.queries:
+        if query.name in given:
+            yield query.name, merged(query.select, given[query.name])

@@ -46,13 +46,14 @@ DRIVER = -1
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """State: rows, and the memory that its arrays take."""
+    """State: rows, the memory that its arrays take, and the groups that synopses have."""
 
     rows: int = 0
     bytes: int = 0
+    groups: int = 0
 
     def __add__(self, other: Held) -> Held:
-        return Held(self.rows + other.rows, self.bytes + other.bytes)
+        return Held(self.rows + other.rows, self.bytes + other.bytes, self.groups + other.groups)
 
 
 @dataclass(frozen=True, slots=True)
