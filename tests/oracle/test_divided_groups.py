@@ -25,7 +25,7 @@ def fresh_directory() -> Iterator[Path]:
         yield Path(directory)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data(), scenario=scenarios(most_queries=4), limit=LIMITS, partitions=PARTITIONS, stops=STOPS)
 def test_answers_of_divided_groupings_are_those_of_the_oracle(data, scenario, limit, partitions, stops):
     batch_rows = data.draw(st.integers(1, scenario.rows), "batch_rows")
@@ -40,7 +40,7 @@ def test_answers_of_divided_groupings_are_those_of_the_oracle(data, scenario, li
         scenario.check(outcome)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(
     data=st.data(),
     scenario=scenarios(sinks=("jsonl",), most_rows=30, most_queries=3, defined=False),
@@ -62,7 +62,7 @@ def test_lists_and_sketches_of_divided_groupings_are_those_of_the_driver(data, s
             assert divided.output(query.name) == whole.output(query.name)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(
     changing=changing(),
     batch_rows=st.integers(1, 6),

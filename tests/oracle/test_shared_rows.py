@@ -128,8 +128,11 @@ def rows(rng: random.Random) -> str:
     return "\n".join(lines) + "\n"
 
 
-def covered_and_right(seed: int, directory: Path) -> int:
-    """Run a workload, compare whole windows with those of queries that run alone; how many were covered."""
+def covered_and_right(seed: int, directory: Path, limit: int | None = None) -> int:
+    """Run a workload, compare whole windows with those of queries that run alone; how many were covered.
+
+    With a `limit` there are partitions, for groupings that have more groups.
+    """
     rng = random.Random(seed)
     directory.mkdir()
     (directory / "s.csv").write_text(rows(rng))
@@ -143,6 +146,8 @@ def covered_and_right(seed: int, directory: Path) -> int:
             runtime="inline",
             checkpoint=directory / "state",
             batch_rows=batch_rows,
+            partitions=None if limit is None else 2,
+            max_driver_groups=limit,
             monitor=monitor,
             stop=monitor.stop,
             desk=schedule,
@@ -176,6 +181,6 @@ def covered_and_right(seed: int, directory: Path) -> int:
 
 
 @settings(max_examples=12)
-@given(st.integers(0, 2**32))
-def test_shared_execution_answers_as_separate_execution(tmp_path_factory, seed):
-    covered_and_right(seed, tmp_path_factory.mktemp("run") / "shared")
+@given(st.integers(0, 2**32), st.sampled_from((None, 0, 2)))
+def test_shared_execution_answers_as_separate_execution(tmp_path_factory, seed, limit):
+    covered_and_right(seed, tmp_path_factory.mktemp("run") / "shared", limit)

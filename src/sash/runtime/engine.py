@@ -559,7 +559,9 @@ class Engine:
     def _admit(self, plan: RunPlan, program: Program, queries: int) -> None:
         """Refuse queries that there is no room for; `queries` is how many there would be."""
         admit_number(queries, self.options.max_queries)
-        rates, state, partitions = self.plane.rates(), self.plane.state, self.partitions or 1
+        rates, state = self.plane.rates(), self.plane.state
+        # Whoever is refreshed elastically stays with the driver.
+        partitions = None if self.options.refresh == ELASTIC else self.partitions
         admit_state(plan, program, rates, state, partitions, self.options.max_state)
 
     @property

@@ -170,6 +170,7 @@ class QueryPlane:
     def refreshed(self, now: float, live: Collection[str]) -> dict[str, Refreshed]:
         """How periodic queries are refreshed; `now` is the clock on the wall, by which `live` streams go."""
         through, elastic = self.complete_through, self.refreshing.reported()
+        held, shared = self.state_behind(), self._shared()
         found = {}
         for query in self.plan.queries:
             known = elastic.get(query.name)
@@ -179,7 +180,13 @@ class QueryPlane:
                 known = Refreshed(at, slide / 1e6, None if at is None else slide / 1e6)
             is_behind = query.select.stream in live and known.at is not None
             behind = now - (known.at or 0) / 1e6 if is_behind else None
-            found[query.name] = replace(known, behind=behind, shared=self._shared()[query.name])
+            found[query.name] = replace(
+                known,
+                behind=behind,
+                shared=shared[query.name],
+                held=held[query.synopsis],
+                partitions=len(self._elsewhere) if query.synopsis in self.kept.divided else 0,
+            )
         return found
 
     @property

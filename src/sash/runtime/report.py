@@ -96,7 +96,8 @@ class Refreshed:
     `at` is the instant that its answer is of, in microseconds; `period` is what it asks for, `granted` what
     it last got, `late` how much more than the period had passed then, `worst` the most so far. `skipped`
     counts boundaries that were passed over. `behind` is how far `at` was behind the clock on the wall when it
-    was committed, where the stream is live. `shared` is what it reads and with whom.
+    was committed, where the stream is live. `shared` is what it reads and with whom. `held` is the state that
+    it reads, which is with the driver, or in so many `partitions` (0: none).
     """
 
     at: int | None
@@ -107,6 +108,8 @@ class Refreshed:
     skipped: int = 0
     behind: float | None = None
     shared: Shared | None = None
+    held: Held = Held()
+    partitions: int = 0
 
 
 @dataclass(frozen=True, slots=True)

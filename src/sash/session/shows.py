@@ -29,6 +29,9 @@ _QUERIES = pa.schema(
         ("late", pa.float64()),
         ("behind", pa.float64()),
         ("skipped", pa.int64()),
+        ("state_groups", pa.int64()),
+        ("state_bytes", pa.int64()),
+        ("kept", pa.string()),
     ]
 )
 
@@ -67,6 +70,8 @@ def _query(query: QueryDefinition, planned: Shared | None, fares: Refreshed | No
     if fares is not None:
         row.update(period=fares.period, granted=fares.granted, at=fares.at, late=fares.late)
         row.update(behind=fares.behind, skipped=fares.skipped)
+        row.update(state_groups=fares.held.groups, state_bytes=fares.held.bytes)
+        row["kept"] = f"{fares.partitions} partitions" if fares.partitions else "driver"
     return row
 
 
