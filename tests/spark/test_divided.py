@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 from tests.spark.kit import run, stopping_after, tuples, write_csv
 
@@ -30,7 +31,7 @@ def test_groups_move_to_the_tasks_and_the_answers_stay_the_same(tmp_path: Path) 
     for out in ("inline", "spark"):
         (tmp_path / out).mkdir()
     run(tmp_path, PROGRAM.format(out="inline"), "inline", batch_rows=70)
-    options = {"checkpoint": tmp_path / "state", "batch_rows": 70, "max_driver_groups": 12}
+    options: dict[str, Any] = {"checkpoint": tmp_path / "state", "batch_rows": 70, "max_driver_groups": 12}
     stop = threading.Event()
     watching = stopping_after(3, stop)
     run(tmp_path, PROGRAM.format(out="spark"), monitor=watching, stop=stop, **options)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sash.experiments.charts import draw_bars
-from sash.experiments.result import Claim, Note, Result, silent
+from sash.experiments.result import Cell, Claim, Note, Result, silent
 from sash.lang import bind_program
 from sash.runtime.report import DRIVER, BatchReport, Silent
 from sash.runtime.run import run_program
@@ -87,7 +87,7 @@ def measure(scale: str, note: Note = silent) -> Result:
             context = multiprocessing.get_context("spawn")
             with ProcessPoolExecutor(1, mp_context=context) as process:
                 found[name] = process.submit(measured, Path(folder), sizes, limit).result()
-    table = [
+    table: list[dict[str, Cell]] = [
         {
             "groups": name,
             "s a batch": each.seconds,

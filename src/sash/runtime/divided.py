@@ -59,9 +59,9 @@ class DividedTurn:
     version: int
     files: tuple[PaneFile, ...]
 
-    def of(self, partition: int) -> DividedTurn:
-        """What one partition needs of it."""
-        return DividedTurn(self.version, tuple(f for f in self.files if f.has_groups_of(partition)))
+    def for_one(self, partition: int, of: int) -> DividedTurn:
+        """What one partition of so many needs of it."""
+        return DividedTurn(self.version, tuple(f for f in self.files if f.has_groups_of(partition, of)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +160,7 @@ class DividedSynopses:
             partials,
             self._divided.plan.synopses,
             self._partition,
+            self._of,
             durable=self._durable,
         )
         plane.begin(after.firsts)

@@ -58,7 +58,7 @@ from sash.runtime.meters import Meters
 from sash.runtime.pane_files import PANES, PaneFile, PaneFolder, still_needed
 from sash.runtime.part import Part, narrow
 from sash.runtime.partitions import PartTurn, Routes, Turn, cell_name, first_files, part_of, routes
-from sash.runtime.placing import crowded, is_movable
+from sash.runtime.placing import crowded
 from sash.runtime.plane import QueryPlane
 from sash.runtime.recipe import Recipe, fingerprint
 from sash.runtime.refreshing import Refreshing
@@ -804,10 +804,9 @@ class Engine:
             return ()
         partials = [partial for result in harvest.results for partial in result.partials]
         if self._checkpoint is None:
-            # They are there only for partitions to take over.
-            movable = {g.spec.name for each in self.plane.kept.here if is_movable(each) for g in each}
-            owners = {spec.name: spec.of or spec.name for spec in self.plan.synopses}
-            partials = [partial for partial in partials if owners[partial.synopsis] in movable]
+            # They are there only for partitions to take over, which have groups.
+            owners = {spec.name: self.plane.groups[spec.of or spec.name] for spec in self.plan.synopses}
+            partials = [partial for partial in partials if owners[partial.synopsis].spec.keys]
         self._panes.save(batch, partials, self.plan.synopses)
         self._panes.live.extend(file for given in harvest.divided for file in given.files)
         return tuple(still_needed(self._panes.live, self.plane.horizons()))

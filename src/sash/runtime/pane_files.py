@@ -26,7 +26,7 @@ PANES = "panes"
 class PaneFile:
     """The partials that one batch gave one synopsis. It can go when the horizon reaches `until`.
 
-    `partition`: all of its groups are of that one; None: it has all groups.
+    `partition`: all of its groups are of that one, `of` so many; None: it has all groups.
     """
 
     name: str
@@ -34,10 +34,15 @@ class PaneFile:
     until: int
     checksum: int
     partition: int | None = None
+    of: int = 1
 
-    def has_groups_of(self, partition: int | None) -> bool:
-        """Whether some of its groups may be of a partition; None stands for all."""
-        return partition is None or self.partition in (None, partition)
+    def is_mixed(self, of: int) -> bool:
+        """Whether it has groups of several partitions, of which there are so many."""
+        return self.partition is None or self.of != of
+
+    def has_groups_of(self, partition: int | None, of: int) -> bool:
+        """Whether some of its groups may be of a partition of so many; None stands for all."""
+        return partition is None or self.is_mixed(of) or self.partition == partition
 
 
 def save_partials(
@@ -46,10 +51,14 @@ def save_partials(
     partials: Iterable[Partial],
     synopses: Iterable[SynopsisSpec],
     partition: int | None = None,
+    of: int = 1,
     *,
     durable: bool,
 ) -> list[PaneFile]:
-    """Write the partials of a batch; the files count once a manifest names them."""
+    """Write the partials of a batch, of one partition of so many or of all groups.
+
+    The files count once a manifest names them.
+    """
     specs = {spec.name: spec for spec in synopses}
     by_synopsis: dict[str, list[pa.Table]] = {}
     for partial in partials:
@@ -65,7 +74,7 @@ def save_partials(
         name = f"{batch:08d}-{synopsis}{whose}.arrow"
         save_file(directory / name, [content], durable=durable)
         until = specs[synopsis].panes.right_edge(int(table.column("pane").to_numpy().max()))
-        files.append(PaneFile(name, synopsis, until, zlib.crc32(content), partition))
+        files.append(PaneFile(name, synopsis, until, zlib.crc32(content), partition, of))
     return files
 
 
@@ -79,11 +88,11 @@ def read_partials(
     """The partials of some synopses, in the order of the files; of one partition of so many, or of all."""
     specs = {spec.name: spec for spec in synopses}
     for file in files:
-        if file.synopsis not in specs or not file.has_groups_of(partition):
+        if file.synopsis not in specs or not file.has_groups_of(partition, of):
             continue
         content = read_file(directory / file.name, file.checksum)
         partial = from_table(specs[file.synopsis], pa.ipc.open_stream(content).read_all())
-        if partition is not None and file.partition is None:
+        if partition is not None and file.is_mixed(of):
             partial = part_of(partial, partition, of)
         yield partial
 

@@ -28,7 +28,7 @@ def crowded(plane: SynopsisPlane, most: int, room: int | None) -> dict[str, str]
         why = _reason(plane, cluster, most, max(here, default=0))
         if why is not None:
             found.update({group.spec.name: why for group in cluster})
-        elif is_movable(cluster):
+        elif _is_movable(cluster):
             movable.append(cluster)
     staying = {name: each.bytes for name, each in held.items() if name not in found}
     total = sum(staying.values())
@@ -44,7 +44,7 @@ def _reason(plane: SynopsisPlane, cluster: Sequence[QueryGroup], most: int, grou
     moved = next((group.spec.name for group in cluster if group.spec.name in plane.divided), None)
     if moved is not None:
         return plane.divided[moved]
-    if not is_movable(cluster):
+    if not _is_movable(cluster):
         return None
     asking = next((query for query, state in _states(cluster) if state == PARTITIONED), None)
     if asking is not None:
@@ -54,7 +54,7 @@ def _reason(plane: SynopsisPlane, cluster: Sequence[QueryGroup], most: int, grou
     return f"{groups:,} groups, and --max-driver-groups is {most:,}" if groups > most else None
 
 
-def is_movable(cluster: Sequence[QueryGroup]) -> bool:
+def _is_movable(cluster: Sequence[QueryGroup]) -> bool:
     """Whether groups that have rows in common may be divided at all."""
     states = {state for _, state in _states(cluster)}
     is_elastic = any(refresher.is_elastic for group in cluster for refresher in group.refreshers)

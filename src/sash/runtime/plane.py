@@ -41,8 +41,7 @@ class QueryPlane:
         self.refreshing = refreshing or Refreshing()
         self.kept = SynopsisPlane(self.refreshing.is_elastic)
         # What partitions hold of the synopses that they have, and what they have chosen.
-        self._elsewhere: dict[int, Mapping[str, Held]] = {}
-        self._notes: Mapping[str, tuple[str, ...]] = {}
+        self._elsewhere: dict[int, DividedGiven] = {}
         self.complete_through: int | None = None
         parts = tuple(parts)
         streams = {stream.name: stream for part in parts for stream in part.plan.streams}
@@ -86,9 +85,7 @@ class QueryPlane:
         for number, part in self.parts.items():
             part.continuous.count(harvest.of(number).tallies)
         for given in harvest.divided:
-            self._elsewhere[given.partition] = given.held
-            if given.partition == 0:
-                self._notes = given.notes
+            self._elsewhere[given.partition] = replace(given, answers={})
         self._set_firsts(firsts)
         self.streams = dict(streams)
 
@@ -233,8 +230,8 @@ class QueryPlane:
     def state(self) -> dict[int, Held]:
         """What each partition holds; synopses are with the driver, but for those that are divided."""
         held: dict[int, Held] = {DRIVER: sum(self.kept.held.values(), Held())}
-        for partition, synopses in self._elsewhere.items():
-            held[partition] = sum(synopses.values(), Held())
+        for partition, given in self._elsewhere.items():
+            held[partition] = sum(given.held.values(), Held())
         for part in self.parts.values():
             for partition, holds in part.continuous.state.items():
                 held[partition] = held.get(partition, Held()) + holds
@@ -243,12 +240,11 @@ class QueryPlane:
     def synopses(self, partition: int | None = None) -> dict[str, Held]:
         """What each synopsis holds in a partition, or with the driver; None: everywhere."""
         if partition is not None:
-            held = self.kept.held if partition == DRIVER else self._elsewhere.get(partition, {})
+            there = self._elsewhere.get(partition)
+            held = self.kept.held if partition == DRIVER else {} if there is None else there.held
             return {name: held.get(name, Held()) for name in self.groups}
-        found = {name: self.kept.held.get(name, Held()) for name in self.groups}
-        for synopses in self._elsewhere.values():
-            found = {name: each + synopses.get(name, Held()) for name, each in found.items()}
-        return found
+        places = [self.kept.held, *(given.held for given in self._elsewhere.values())]
+        return {name: sum((held.get(name, Held()) for held in places), Held()) for name in self.groups}
 
     def state_behind(self, partition: int | None = None) -> dict[str, Held]:
         """What each synopsis holds, with those that it is put together from."""
@@ -262,7 +258,9 @@ class QueryPlane:
         if why is None:
             return self.groups[synopsis].notes
         where = f"{synopsis} is divided among {len(self._elsewhere)} partitions: {why}"
-        return where, *self._notes.get(synopsis, ())
+        # Each has chosen by itself; the fullest knows most of the stream.
+        given = sorted(self._elsewhere.values(), key=lambda each: each.held.get(synopsis, Held()).rows)
+        return where, *(given[-1].notes.get(synopsis, ()) if given else ())
 
     @property
     def live_rows(self) -> int:

@@ -193,7 +193,8 @@ def _stage(
                 else:
                     yield from _rows([message], 0)
         for partition, messages in waiting.items():
-            own = turn if turn.divided is None else replace(turn, divided=turn.divided.of(partition))
+            divided = turn.divided and turn.divided.for_one(partition, run.partitions)
+            own = replace(turn, divided=divided)
             request = Request(stage, own, files[partition], heads_of(messages))
             try:
                 given = ask(run, partition, request, [m.payload for m in messages])
