@@ -81,7 +81,7 @@ def measure(scale: str, note: Note = silent) -> Result:
     found: dict[str, Measured] = {}
     with tempfile.TemporaryDirectory(prefix="sash-driver-groups-") as folder:
         note("making the stream", 0.0)
-        _write(Path(folder), sizes)
+        write(Path(folder), sizes)
         for done, (name, limit) in enumerate(limits.items()):
             note(f"groups: {name}", 0.1 + 0.3 * done)
             context = multiprocessing.get_context("spawn")
@@ -158,7 +158,7 @@ def _claims(found: dict[str, Measured]) -> list[Claim]:
     ]
 
 
-def _write(folder: Path, sizes: Sizes) -> None:
+def write(folder: Path, sizes: Sizes) -> None:
     random = np.random.default_rng(11)
     (folder / "rows").mkdir()
     for number in range(sizes.batches):
