@@ -30,10 +30,10 @@ def test_groups_move_to_the_tasks_and_the_answers_stay_the_same(tmp_path: Path) 
         write_csv(tmp_path / f"packets{number}.csv", "t,src,length", rows[100 * number : 100 * number + 100])
     for out in ("inline", "spark"):
         (tmp_path / out).mkdir()
-    run(tmp_path, PROGRAM.format(out="inline"), "inline", batch_rows=70)
-    options: dict[str, Any] = {"checkpoint": tmp_path / "state", "batch_rows": 70, "max_driver_groups": 12}
+    run(tmp_path, PROGRAM.format(out="inline"), "inline", batch_rows=100)
+    options: dict[str, Any] = {"checkpoint": tmp_path / "state", "batch_rows": 100, "max_driver_groups": 5}
     stop = threading.Event()
-    watching = stopping_after(3, stop)
+    watching = stopping_after(2, stop)
     run(tmp_path, PROGRAM.format(out="spark"), monitor=watching, stop=stop, **options)
     summary = run(tmp_path, PROGRAM.format(out="spark"), **options)
     assert "divided among 2 partitions" in summary.chosen["sums"][0]

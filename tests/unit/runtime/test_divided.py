@@ -99,7 +99,7 @@ def test_a_grouping_that_grows_beyond_the_limit_moves_and_goes_on(folder):
     assert not any("divided" in note for note in monitor.summary.chosen["total"])
 
 
-@pytest.mark.parametrize("limit", [0, 3, 5, 1_000_000])
+@pytest.mark.parametrize("limit", [0, 5])
 @pytest.mark.parametrize("checkpoint", [False, True])
 def test_answers_do_not_depend_on_the_limit(folder, limit, checkpoint):
     run(folder, program(), partitions=None)
@@ -128,7 +128,7 @@ def test_a_run_with_another_limit_or_without_partitions_goes_on_from_the_same_fi
 
 
 @pytest.mark.parametrize(("owner", "step"), [(PaneFolder, "save"), (Checkpoint, "commit")])
-@pytest.mark.parametrize("batch", [0, 4, 5, 6, 8])
+@pytest.mark.parametrize("batch", [0, 5, 6])
 def test_a_crash_around_the_move_loses_nothing_and_doubles_nothing(folder, monkeypatch, owner, step, batch):
     run(folder, program(), partitions=None)
     right = answers(folder)
