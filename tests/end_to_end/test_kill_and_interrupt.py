@@ -21,9 +21,6 @@ CREATE QUERY ports INTO 'jsonl:{out}/ports.jsonl' AS
           GROUP BY port);
 """
 QUERIES = ("heavy", "ports")
-# The JVM of a short test spends its time in its optimising compiler otherwise. It says so on its standard
-# error, which no user may see.
-QUICK_JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
 def prepare(folder: Path, row_count: int) -> tuple[Path, dict[str, list[str]]]:
@@ -83,7 +80,7 @@ def test_spark_killed_interrupted_by_the_terminal_and_finished(tmp_path: Path) -
     )  # fmt: skip
 
     # Killed in the middle of a batch; what a kill at each step of a commit does is shown in-process.
-    run = Started(*command, cwd=tmp_path, env=QUICK_JVM)
+    run = Started(*command, cwd=tmp_path)
     run.until(lambda: committed(checkpoint) >= 3)
     time.sleep(0.15)
     assert run.is_running
@@ -93,7 +90,7 @@ def test_spark_killed_interrupted_by_the_terminal_and_finished(tmp_path: Path) -
     wait_until(lambda: run.survivors() == [], 15)
 
     # Ctrl-C reaches every process of the terminal's group; the batch under way is finished all the same.
-    run = Started(*command, cwd=tmp_path, env=QUICK_JVM)
+    run = Started(*command, cwd=tmp_path)
     target = committed(checkpoint) + 2
     run.until(lambda: committed(checkpoint) >= target)
     run.send_to_group(signal.SIGINT)
@@ -106,7 +103,7 @@ def test_spark_killed_interrupted_by_the_terminal_and_finished(tmp_path: Path) -
     assert_whole_prefix(tmp_path / "out", expected)
 
     # Left alone it finishes, and shows the user nothing but the run itself.
-    done = sash(*command, cwd=tmp_path, env=QUICK_JVM)
+    done = sash(*command, cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
     assert "finished" in done.out
     assert "stream packets: read 2,400" in done.out
@@ -117,7 +114,7 @@ def test_spark_killed_interrupted_by_the_terminal_and_finished(tmp_path: Path) -
 def test_spark_left_at_once_by_a_second_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
     program = tmp_path / "p.cql"
     program.write_text(PROGRAM.format(out="out", rows=1_000))
-    run = Started("run", program, cwd=tmp_path, env=QUICK_JVM)
+    run = Started("run", program, cwd=tmp_path)
     run.until(lambda: run.has_jvm)
     run.send_to_group(signal.SIGINT)
     # Two signals of one kind that come together are one: wait until the first has been heard.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.end_to_end.kit import Started, committed, sash
-from tests.end_to_end.test_kill_and_interrupt import PROGRAM, QUICK_JVM, answers
+from tests.end_to_end.test_kill_and_interrupt import PROGRAM, answers
 
 ROWS, BATCH = 2_400_000, 200_000
 
@@ -26,7 +26,7 @@ def test_workers_killed_at_work_change_nothing_in_the_output(tmp_path: Path) -> 
     checkpoint = tmp_path / "state"
     run = Started(
         "run", disturbed, "--master", "local[2]", "--checkpoint", checkpoint, "--batch-rows", str(BATCH),
-        cwd=tmp_path, env=QUICK_JVM,
+        cwd=tmp_path,
     )  # fmt: skip
     crashes = 0
     for target in range(0, 9):

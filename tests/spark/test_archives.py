@@ -12,6 +12,8 @@ import pytest
 from tests.spark.kit import run, stopping_after
 
 from sash.archive import SlotResult, open_snapshot
+from sash.experiments import archive_parallel
+from sash.experiments.archive_data import Feed
 from sash.runtime.spark import pipeline
 from sash.runtime.spark.archive_jobs import ArchiveJobs
 
@@ -62,3 +64,13 @@ def contents(directory: Path) -> tuple[int | None, Counter[tuple[Any, ...]]]:
     with open_snapshot(directory) as snapshot:
         columns = snapshot.scan().to_pydict()
         return snapshot.through, Counter(zip(*columns.values(), strict=True))
+
+
+def test_the_benchmark_of_who_writes_an_archive_finds_the_same_rows_whoever_does(tmp_path: Path) -> None:
+    result = archive_parallel.measure_at(Feed(400, updates=2), "small")
+    assert [row["by"] for row in result.table] == ["one thread", "threads", "Spark"]
+    assert len({row["rows"] for row in result.table}) == 1
+    assert result.table[0]["rows"]
+    assert {claim.id for claim in result.claims} == {"tasks", "scans", "same-rows"}
+    archive_parallel.draw(result, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 0

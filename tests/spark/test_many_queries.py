@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.overload import answers, right, rows_of, run_overloaded
 from tests.spark.kit import run, tuples, write_csv
 
 from sash.experiments.many_queries import Sizes, measured
@@ -40,3 +41,15 @@ def test_the_benchmark_of_many_queries_finds_no_answer_wrong_on_spark() -> None:
     assert result.table[0]["read from others"]
     assert result.table[1]["decisions"]
     assert all(claim.id == "decision" or claim.holds for claim in result.claims)
+
+
+def test_under_overload_spark_stretches_periods_and_gives_right_answers(tmp_path: Path) -> None:
+    rows = rows_of(150)
+    watch = run_overloaded(tmp_path, rows, 2, "spark")
+    for query in range(2):
+        under = [fares[f"q{query}"] for fares in watch.fares if f"q{query}" in fares]
+        assert max(fares.granted or 0 for fares in under) > under[0].period
+        assert max(fares.worst for fares in under) > 0
+        given = answers(tmp_path, query)
+        assert given
+        assert all(held == right(rows, query, at) for at, held in given.items())

@@ -140,11 +140,19 @@ def size(text: str | None, option: str) -> int | None:
     return None if text is None else parse_size(text, option)
 
 
-def explain(program: Program, form: str | None, query: str | None, run: Run | None = None) -> str:
-    from sash.plan.explain import explain_program
-    from sash.runtime.passes import passes
+def explain(
+    program: Program,
+    form: str | None,
+    query: str | None,
+    run: Run | None = None,
+    checkpoint: Path | None = None,
+) -> str:
+    """`checkpoint`: that of a run of the program, of which something is to be said, too."""
+    from sash.runtime.explaining import PLANNED, explained
+    from sash.runtime.peek import Peek
 
-    return explain_program(program, form, query, run, passes(program))
+    fares = PLANNED if checkpoint is None else Peek(checkpoint).fares()
+    return explained(program, form, query, run, fares)
 
 
 def analyzes(program: Program) -> bool:

@@ -275,6 +275,12 @@ def explain(
         typer.Option("--analyze", help="Run the queries over their input first, and show what was measured."),
     ] = False,
     runtime: Annotated[Runtime, typer.Option(help="Where --analyze runs the queries.")] = Runtime.inline,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Show how queries fare in the run that has its checkpoint there, too."
+        ),
+    ] = None,
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -284,7 +290,7 @@ def explain(
         chosen = None if form is None else form.value
         program = calls.bind(text)
         if not analyze and not calls.analyzes(program):
-            typer.echo(calls.explain(program, chosen, query).rstrip("\n"))
+            typer.echo(calls.explain(program, chosen, query, checkpoint=checkpoint).rstrip("\n"))
             return
         from sash.cli import views
 
@@ -293,7 +299,7 @@ def explain(
             run = attend(
                 lambda stop: calls.analyze(program, base_dir, runtime, view, stop, everything=analyze), view
             )
-        typer.echo(calls.explain(program, chosen, query, run).rstrip("\n"))
+        typer.echo(calls.explain(program, chosen, query, run, checkpoint).rstrip("\n"))
 
 
 @app.command("demo", epilog="Example:  [bold]sash demo --seconds 60 --rate 20000 --keep my-demo[/]")

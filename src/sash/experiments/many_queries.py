@@ -151,7 +151,7 @@ def measured(sizes: Sizes, runtime: str, scale: str, note: Note = silent) -> Res
                 monitor=watch,
             )
             seconds = time.perf_counter() - begun
-            checked, wrong = _check(queries, streams, watch.answers)
+            checked, wrong = check(queries, streams, watch.answers)
             table.append(
                 {
                     "refresh": refresh,
@@ -242,7 +242,7 @@ def _write(directory: Path, sizes: Sizes) -> dict[str, pa.Table]:
     return streams
 
 
-def _check(
+def check(
     queries: list[Standing], streams: Mapping[str, pa.Table], answers: Mapping[str, Mapping[int, pa.Table]]
 ) -> tuple[int, int]:
     """How many answers were compared with DuckDB's, and how many were not the same."""

@@ -63,7 +63,7 @@ def measure(scale: str, note: Note = silent) -> Result:
         note("making packets", 0.0)
         _write_packets(directory / "packets", sizes)
         note("starting Spark", 0.2)
-        with spark_session("local[2]", directory / "spark.log"):
+        with spark_session("local[2]", directory / "spark.log", optimising=True):
             note("warming up", 0.35)
             warm = _Scale(4, sizes.rows_a_file, sizes.rate, files_a_batch=2)
             _write_packets(directory / "warm", warm)

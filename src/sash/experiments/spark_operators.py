@@ -75,7 +75,7 @@ def measure(scale: str, note: Note = silent) -> Result:
         _write(directory / "warm", _WARM)
         _write(directory / "rows", sizes)
         note("starting Spark", 0.1)
-        with spark_session("local[2]", directory / "spark.log"):
+        with spark_session("local[2]", directory / "spark.log", optimising=True):
             note("warming up", 0.2)
             empty_stage([directory / "warm" / "a", directory / "warm" / "b"], 1)
             for name in _QUERIES:

@@ -6,7 +6,7 @@ when its turn comes: under load the period becomes longer. Of two that are due t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sash.errors import BindError
 from sash.lang.bound import QueryDefinition
@@ -43,6 +43,18 @@ def refresh_of(query: QueryDefinition) -> Refresh:
             "a priority is a whole number", got=f"'{priority}'", place=query.place, id="query-option"
         )
     return Refresh(None if mode is None else str(mode).lower() == ELASTIC, priority)
+
+
+def is_elastic_in(query: QueryDefinition, usual: str) -> bool:
+    """Whether a query is refreshed elastically in a run that has a usual kind of refresh."""
+    chosen = refresh_of(query).is_elastic
+    return usual == ELASTIC if chosen is None else chosen
+
+
+def refreshed_as(query: QueryDefinition, asked: QueryDefinition) -> QueryDefinition:
+    """The query with what another definition of it asks for."""
+    others = tuple(option for option in query.options if option[0] not in OPTIONS)
+    return replace(query, options=(*others, *(option for option in asked.options if option[0] in OPTIONS)))
 
 
 def check_refresh(query: QueryDefinition) -> None:

@@ -12,7 +12,9 @@ from sash.lang import Program
 from sash.lang.bound import QueryDefinition
 from sash.plan.explain.measured import Run
 from sash.plan.explain.text import asked_queries
+from sash.plan.periodic import select_of
 from sash.plan.run_plan import standing_in
+from sash.runtime.explaining import fared
 from sash.runtime.report import Monitor
 from sash.runtime.run import run_program
 
@@ -55,7 +57,12 @@ def analyze(
             monitor=monitor,
             stop=stop,
         )
-    return Run(summary.seconds, summary.measured, summary.rates, summary.chosen)
+    chosen = dict(summary.chosen)
+    streams = {stream.name: stream for stream in program.streams}
+    for name, fares in summary.refreshes.items():
+        stream = streams[select_of(queries[name]).stream]
+        chosen[name] = (*chosen.get(name, ()), fared(fares, stream))
+    return Run(summary.seconds, summary.measured, summary.rates, chosen)
 
 
 def _unwritten(query: QueryDefinition) -> QueryDefinition:

@@ -34,7 +34,7 @@ from sash.runtime.recipe import Recipe
 from sash.runtime.report import StreamCounts
 from sash.runtime.retained import KeptFile
 
-FORMAT = 4
+FORMAT = 5
 CELLS, FEED, IDENTITY = "cells", "feed", "format.json"
 
 
@@ -55,9 +55,10 @@ class PartState:
 class Manifest:
     """The state after a committed batch. `made` is how many parts the run has had.
 
-    `held_from` has synopses that do not know everything: what came after that instant they know. `refreshes`
-    is how queries fared that are refreshed elastically. `divided` has the synopses in partitions, with
-    the reason.
+    `held_from` has synopses that do not know everything: what came after that instant they know. `lasts` has
+    the boundaries that periodic queries last answered, where that is not the last one that has passed;
+    `refreshes` is how those fared that are refreshed elastically. `refresh` and `policy` are the run's.
+    `divided` has the synopses in partitions, with the reason.
     """
 
     batch: int
@@ -75,8 +76,10 @@ class Manifest:
     made: int = 0
     kept: tuple[KeptFile, ...] = ()
     held_from: Mapping[str, int] = field(default_factory=dict)
+    lasts: Mapping[str, int | None] = field(default_factory=dict)
     refreshes: Mapping[str, list[int]] = field(default_factory=dict)
     refresh: str = "exact"
+    policy: str = ""
     divided: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -99,8 +102,10 @@ class Manifest:
                 "made": self.made,
                 "kept": [list(asdict(file).values()) for file in self.kept],
                 "held_from": dict(self.held_from),
+                "lasts": dict(self.lasts),
                 "refreshes": dict(self.refreshes),
                 "refresh": self.refresh,
+                "policy": self.policy,
                 "divided": dict(self.divided),
                 "panes": [list(asdict(file).values()) for file in self.panes],
             }
@@ -125,8 +130,10 @@ class Manifest:
             data["made"],
             tuple(KeptFile(*file) for file in data["kept"]),
             data["held_from"],
+            data["lasts"],
             data["refreshes"],
             data["refresh"],
+            data["policy"],
             data.get("divided", {}),
         )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from sash.lang import Program
 from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinition
+from sash.plan.refresh import refreshed_as
 from sash.plan.run_plan import RunPlan, asked_in, standing_in
 from sash.runtime.part import Part
 
@@ -52,6 +53,18 @@ def is_same(one: QueryDefinition | None, other: QueryDefinition) -> bool:
         archive = replace(one.archive, technique=other.archive.technique, grid=other.archive.grid)
         one = replace(one, archive=archive)
     return one == other
+
+
+def refreshed_as_in(program: Program, plan: RunPlan) -> RunPlan:
+    """The plan with its periodic queries refreshed as the program says, which may differ from run to run."""
+    asked = {query.name: query for query in program.queries}
+    queries = (
+        replace(query, definition=refreshed_as(query.definition, asked[query.name]))
+        if query.name in asked
+        else query
+        for query in plan.queries
+    )
+    return replace(plan, queries=tuple(queries))
 
 
 def _by_name(defined: Program | RunPlan) -> dict[str, StreamDefinition | RelationDefinition]:

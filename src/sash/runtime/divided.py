@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from sash.lang.bound import IndexDefinition
 from sash.operators.preaggregate import Partial
-from sash.plan.panes import last_boundary
 from sash.plan.periodic import PeriodicPlan
+from sash.runtime.groups import Reached
 from sash.runtime.pane_files import PaneFile, read_partials, save_partials
 from sash.runtime.report import Held
 from sash.runtime.synopsis_plane import Firsts, Readers, SynopsisPlane
@@ -144,9 +144,9 @@ class DividedSynopses:
         for partial in read_partials(self._directory, turn.files, specs, self._partition, self._of):
             plane.absorb(partial)
         plane.begin(moment.firsts)
-        through = moment.through
-        if through is not None:
-            plane.catch_up(through, lambda _, slide: last_boundary(through, slide), new)
+        if moment.through is not None:
+            # Here every boundary is answered.
+            plane.catch_up(Reached(moment.through, {}, ()), new)
         self._version = turn.version
 
     def _apply(self, batch: int, after: Moment, partials: Sequence[Partial]) -> DividedGiven:

@@ -42,7 +42,7 @@ from sash.runtime.cell import StateFile
 from sash.runtime.checkpoint import CELLS, FEED, Checkpoint, Manifest, PartState
 from sash.runtime.clock import StreamState, advanced, begun
 from sash.runtime.continuous import continuous_schema
-from sash.runtime.difference import Difference, difference, only
+from sash.runtime.difference import Difference, difference, only, refreshed_as_in
 from sash.runtime.divided import DividedPlan, DividedTurn
 from sash.runtime.feed import Entry, Feeder
 from sash.runtime.feedlog import FeedLog
@@ -143,7 +143,7 @@ class Engine:
         # What is wrong with the program is told before anything is touched.
         self._planned = plan_run(program)
         self._check_questions()
-        refreshing = Refreshing(POLICIES[options.policy], is_elastic=options.refresh == ELASTIC)
+        refreshing = Refreshing(POLICIES[options.policy], usual=options.refresh)
         self.plane = QueryPlane(refreshing=refreshing)
         self._admit(self._planned, program, len(self._planned.definitions))
         self._sources = {stream.name: self._open_source(stream) for stream in self._planned.streams}
@@ -316,14 +316,6 @@ class Engine:
 
     def _resume(self, manifest: Manifest) -> None:
         assert self._checkpoint is not None
-        if manifest.refresh != self.options.refresh:
-            raise CheckpointError(
-                f"the checkpoint '{self._checkpoint.directory}' is of --refresh {manifest.refresh}",
-                expected=manifest.refresh,
-                got=self.options.refresh,
-                hint="go on as it was begun, or name another checkpoint directory to start anew",
-                id="checkpoint-refresh",
-            )
         self.partitions = None if self.partitions is None else manifest.partitions
         usual = fingerprint(self._planned)
         parts: list[Part] = []
@@ -331,6 +323,7 @@ class Engine:
         for saved in manifest.parts:
             recipe = self._checkpoint.recipe(saved.number)
             plan = self._planned if recipe.digest == usual else recipe.plan(hosts)
+            plan = refreshed_as_in(self._program, plan)
             hosts.update({spec.name: spec for spec in plan.synopses})
             parts.append(self._part(plan, saved.since))
         parts = narrow(parts, {saved.number: saved.dropped for saved in manifest.parts})
@@ -356,7 +349,12 @@ class Engine:
             if not part.continuous.is_idle:
                 part.continuous.load(manifest.batch, manifest.cells)
         self.plane.restore(
-            self.streams, self.firsts, manifest.complete_through, manifest.held_from, manifest.refreshes
+            self.streams,
+            self.firsts,
+            manifest.complete_through,
+            manifest.held_from,
+            manifest.lasts,
+            manifest.refreshes,
         )
         ended = {name for name, state in self.streams.items() if state.ended}
         self._feeder.resume(manifest.batch + 1, manifest.positions, ended, manifest.is_last)
@@ -684,7 +682,7 @@ class Engine:
     ) -> None:
         self.plane.absorb(harvest, streams, firsts)
         given: dict[str, pa.Table] = {}
-        seconds = self._seconds_left(watch)
+        seconds = None if entry.is_last else self._seconds_left(watch)
         for name, tables in self.plane.answer(entry.number, harvest, seconds).items():
             given[name] = pa.concat_tables(tables)
         watch.lap("answer")
@@ -785,8 +783,10 @@ class Engine:
                     self._made,
                     tuple(self._kept),
                     self.plane.held_from(),
+                    self.plane.lasts(),
                     self.plane.refreshing.snapshot(),
                     self.options.refresh,
+                    self.options.policy,
                     self.plane.kept.divided,
                 )
             )
@@ -895,6 +895,7 @@ class Engine:
             self.plane.rates(),
             self._once(),
             {query.name: self.plane.notes(query.synopsis) for query in self.plane.plan.queries},
+            self.plane.refreshed(time.time(), self._live),
         )
         self.options.monitor.finished(summary)
         return summary

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -135,6 +136,34 @@ class QueryGroup:
                 self.synopsis.answer_from(None)
                 self.choice, self._chosen_for = _UNKNOWN, set()
 
+    def go_on(self, reached: Reached) -> None:
+        """After a restart: queries that had not come equally far are answered apart until they have."""
+        refreshers: list[Refresher] = []
+        for refresher in self.refreshers:
+            window, since, is_elastic = refresher.window, refresher.since, refresher.is_elastic
+            apart: dict[tuple[int | None, int], list[PeriodicQuery]] = defaultdict(list)
+            for query in refresher.queries:
+                apart[reached.last(query), 0 if is_elastic else reached.behind(query)].append(query)
+            if len(apart) == 1 and not any(behind for _, behind in apart):
+                refreshers.append(refresher)
+                continue
+            refresher.drop({query.name for query in refresher.queries})
+            for (last, behind), members in apart.items():
+                begun = since if last is not None or not behind else latest(since, reached.through - behind)
+                refreshers.append(
+                    Refresher(
+                        self.synopsis,
+                        window,
+                        members,
+                        self._stream,
+                        begun,
+                        is_elastic=is_elastic,
+                        behind=behind,
+                        is_part=self._is_part,
+                    )
+                )
+        self.refreshers = refreshers
+
     def keep(self, queries: Collection[str]) -> None:
         """Answer no others."""
         gone = self._queries - set(queries)
@@ -145,6 +174,8 @@ class QueryGroup:
 
     def settle(self, through: int) -> None:
         """After the answers of all boundaries up to `through`."""
+        for refresher in self.refreshers:
+            refresher.keep_step()
         self._join()
         readers = self._readers
         self.synopsis.forget_windows({refresher.key for refresher in readers})
@@ -247,14 +278,40 @@ class QueryGroup:
         return min((_answered(r, through) - r.window.range for r in self._readers), default=None)
 
 
-Answered = Callable[[str, int], int | None]
-"""The last boundary that a query with a slide has answered; None: none."""
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far queries had come when a run stopped in which all was known up to `through`.
+
+    `lasts` has the boundaries that were last answered (None: none), of queries for which that is not the last
+    one up to then; `elastic` are the queries that a scheduler could pass over.
+    """
+
+    through: int
+    lasts: Mapping[str, int | None]
+    elastic: Collection[str]
+
+    def last(self, query: PeriodicQuery) -> int | None:
+        """The boundary that a query answered last; None: none."""
+        return self.lasts.get(query.name, self._newest(query))
+
+    def behind(self, query: PeriodicQuery) -> int:
+        """How far before `through` the next answer begins if none is passed over; 0: after it.
+
+        Who has not answered at all begins with the newest boundary, whose window is known.
+        """
+        last, newest = self.last(query), self._newest(query)
+        if last is None:
+            return self.through - newest + 1 if query.name in self.elastic else 0
+        return self.through - last if last < newest else 0
+
+    def _newest(self, query: PeriodicQuery) -> int:
+        return last_boundary(self.through, query.window.slide)
 
 
 def _answered(refresher: Refresher, through: int) -> int:
     """The boundary whose answer is known, or one that will not be asked for any more."""
     boundary = last_boundary(through, refresher.window.slide)
-    return min(boundary, refresher.last) if refresher.is_elastic and refresher.last is not None else boundary
+    return min(boundary, refresher.last) if refresher.is_alone and refresher.last is not None else boundary
 
 
 def latest(*instants: int | None) -> int | None:
@@ -301,12 +358,12 @@ def answer_together(groups: Sequence[QueryGroup], through: int) -> Iterator[tupl
         yield from refresher.flush().items()
 
 
-def catch_up_together(groups: Sequence[QueryGroup], through: int, answered: Answered) -> None:
-    """After a restart: all is known up to `through`, and has been answered as far as `answered` says."""
+def catch_up_together(groups: Sequence[QueryGroup], reached: Reached) -> None:
+    """After a restart, and when the groups know where to go on: let them be as far as they had come."""
     steps = _steps(groups)
     for group, _, _ in steps:
-        group.synopsis.seal(through)
-    known = [(answered(r.queries[0].name, r.window.slide), i) for i, (_, _, r) in enumerate(steps)]
+        group.synopsis.seal(reached.through)
+    known = [(reached.last(refresher.queries[0]), i) for i, (_, _, refresher) in enumerate(steps)]
     for boundary, index in sorted((boundary, i) for boundary, i in known if boundary is not None):
         group, first, refresher = steps[index]
         if boundary >= first and refresher.has_answered_at(boundary):

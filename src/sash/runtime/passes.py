@@ -8,26 +8,22 @@ from sash.archive.writer import AUTO
 from sash.errors import SashError
 from sash.lang import Program, intervals
 from sash.lang.algebra import Field
-from sash.lang.bound import ArchiveDefinition, QueryDefinition
+from sash.lang.bound import ArchiveDefinition
 from sash.operators.build import build
 from sash.operators.cut import Cut, Sent, cut
 from sash.operators.division import Key, Mode
 from sash.plan.explain.text import asked_queries
-from sash.plan.periodic import is_periodic, select_of
-from sash.plan.placement import MAX_DRIVER_GROUPS, state_of
-from sash.plan.refresh import refresh_of
+from sash.plan.periodic import is_periodic
 from sash.plan.run_plan import RunPlan, plan_run, standing_in
 from sash.plan.scalars import column_scalar, readable, substitute, tree_of
 from sash.runtime.archiving import expected_lives, layout_of, spec_of
 
 
 def passes(program: Program) -> dict[str, str]:
-    """A line for each query of a program that runs as continuous operators, or keeps groups."""
+    """A line for each query of a program that runs as continuous operators."""
     lines = {}
     for query in (*standing_in(program), *asked_queries(program)):
         if is_periodic(query):
-            if select_of(query).keys:
-                lines[query.name] = _kept(query)
             continue
         archives = () if query.archive is None else (query.archive,)
         queries = () if archives else (query,)
@@ -41,22 +37,6 @@ def passes(program: Program) -> dict[str, str]:
             # What cannot be run is explained all the same.
             continue
     return lines
-
-
-def _kept(query: QueryDefinition) -> str:
-    """Where the groups of a periodic query are."""
-    by = ", ".join(key.text or readable(tree_of(key.sql)) for key in select_of(query).keys)
-    match state_of(query):
-        case "driver":
-            where = "groups with the driver, because of WITH (state = 'driver')"
-        case "partitioned":
-            where = f"groups divided by {by} among partitions, because of WITH (state = 'partitioned')"
-        case _:
-            most = f"{MAX_DRIVER_GROUPS:,} of them (--max-driver-groups)"
-            where = f"groups with the driver; beyond {most} divided by {by} among partitions"
-    if refresh_of(query).is_elastic:
-        where = "groups with the driver, because refresh = 'elastic'"
-    return f"on Spark: {where}"
 
 
 def _archive(definition: ArchiveDefinition, plan: RunPlan) -> str:

@@ -23,8 +23,12 @@ from sash.runtime.ledger import Ledger
 from sash.runtime.look import OnceAnswer, look
 from sash.runtime.lookup import KeptPanes
 from sash.runtime.recipe import Recipe
+from sash.runtime.refreshing import elastic_fares, exact_fares
 from sash.runtime.relations import Given
+from sash.runtime.report import Fares
 from sash.runtime.retained import RETAINED, Snapshot
+from sash.scheduling import report_of
+from sash.sharing.of_plan import shared_of
 from sash.transactions.events import Isolation
 
 T = TypeVar("T")
@@ -104,6 +108,19 @@ class Peek:
                 manifest.partitions,
             ),
         )
+
+    def fares(self) -> Fares:
+        """How the periodic queries of the run are refreshed."""
+        manifest, plan = self._again(lambda manifest: (manifest, self._periodic(manifest)))
+        shared, found = shared_of(plan), {}
+        for query in plan.queries:
+            row, name = manifest.refreshes.get(query.name), query.name
+            fares = exact_fares(query.window.slide, manifest.complete_through)
+            if row is not None:
+                fares = elastic_fares(report_of(row), manifest.lasts.get(name), manifest.policy)
+            partitions = manifest.partitions if query.synopsis in manifest.divided else 0
+            found[name] = replace(fares, shared=shared[name], partitions=partitions)
+        return Fares(manifest.refresh, manifest.policy, found)
 
     def known(self) -> Known:
         """The streams, relations and queries of the run."""

@@ -57,9 +57,10 @@ def _reason(plane: SynopsisPlane, cluster: Sequence[QueryGroup], most: int, grou
 def _is_movable(cluster: Sequence[QueryGroup]) -> bool:
     """Whether groups that have rows in common may be divided at all."""
     states = {state for _, state in _states(cluster)}
-    is_elastic = any(refresher.is_elastic for group in cluster for refresher in group.refreshers)
+    # Whose window moves by itself may be behind, which partitions do not know.
+    is_alone = any(refresher.is_alone for group in cluster for refresher in group.refreshers)
     is_grouped = all(group.spec.keys for group in cluster)
-    return is_grouped and not is_elastic and (PARTITIONED in states or AT_DRIVER not in states)
+    return is_grouped and not is_alone and (PARTITIONED in states or AT_DRIVER not in states)
 
 
 def _states(cluster: Sequence[QueryGroup]) -> list[tuple[str, str | None]]:

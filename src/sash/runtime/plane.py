@@ -16,16 +16,15 @@ from sash.lang.algebra import Node, Stream, Window
 from sash.lang.bound import StreamDefinition
 from sash.operators.preaggregate import Partial
 from sash.plan.explain.tree import Measured
-from sash.plan.panes import last_boundary
 from sash.plan.periodic import Hosts, PeriodicPlan
 from sash.plan.run_plan import united
 from sash.runtime.cell import StateFile
 from sash.runtime.clock import Clock, Streams, StreamState
 from sash.runtime.divided import DividedGiven
-from sash.runtime.groups import QueryGroup
+from sash.runtime.groups import QueryGroup, Reached
 from sash.runtime.harvest import Harvest
 from sash.runtime.part import Part
-from sash.runtime.refreshing import Refreshing, Saved, answered_through
+from sash.runtime.refreshing import Refreshing, Saved, exact_fares
 from sash.runtime.report import DRIVER, Held, Refreshed
 from sash.runtime.synopsis_plane import Firsts, Readers, SynopsisPlane
 from sash.sharing.of_plan import Shared, shared_of
@@ -128,6 +127,17 @@ class QueryPlane:
         held = ((name, group.held_from) for name, group in self.groups.items())
         return {name: instant for name, instant in held if instant is not None}
 
+    def lasts(self) -> dict[str, int | None]:
+        """The boundaries last answered, of queries for which those need not be the last that have passed."""
+        here = self.kept.kept_here.values()
+        refreshers = (refresher for group in here for refresher in group.refreshers)
+        return {
+            query.name: refresher.last
+            for refresher in refreshers
+            if refresher.is_alone or refresher.last is None
+            for query in refresher.queries
+        }
+
     def hosts(self) -> Hosts:
         """The synopses that new queries may read."""
         through, held = self.complete_through, self.held_from()
@@ -142,6 +152,7 @@ class QueryPlane:
         firsts: Firsts,
         complete_through: int | None,
         held_from: Mapping[str, int],
+        lasts: Mapping[str, int | None],
         refreshes: Saved,
     ) -> None:
         """Go on from a saved state, whose partials have been absorbed already."""
@@ -152,10 +163,8 @@ class QueryPlane:
         self.complete_through = complete_through
         self._set_firsts(firsts)
         if complete_through is not None:
-            self.kept.catch_up(
-                complete_through,
-                lambda query, slide: answered_through(query, refreshes, slide, complete_through),
-            )
+            self.kept.catch_up(Reached(complete_through, lasts, refreshes.keys()))
+            self.refreshing.change(self.kept.kept_here.values(), self.plan)
             self.refreshing.resume(refreshes, complete_through)
 
     def _shared(self) -> dict[str, Shared]:
@@ -170,11 +179,7 @@ class QueryPlane:
         held, shared = self.state_behind(), self._shared()
         found = {}
         for query in self.plan.queries:
-            known = elastic.get(query.name)
-            if known is None:
-                slide = query.window.slide
-                at = None if through is None else last_boundary(through, slide)
-                known = Refreshed(at, slide / 1e6, None if at is None else slide / 1e6)
+            known = elastic.get(query.name) or exact_fares(query.window.slide, through)
             is_behind = query.select.stream in live and known.at is not None
             behind = now - (known.at or 0) / 1e6 if is_behind else None
             found[query.name] = replace(

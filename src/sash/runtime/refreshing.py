@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from sash.plan.panes import last_boundary
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery
-from sash.plan.refresh import refresh_of
+from sash.plan.refresh import EXACT, is_elastic_in, refresh_of
 from sash.runtime.groups import QueryGroup
 from sash.runtime.report import Refreshed
-from sash.scheduling import DEFAULT, Execution, Policy, Scheduler, Semantics, Standing, standings_of
+from sash.scheduling import DEFAULT, Execution, Policy, Report, Scheduler, Semantics, Standing, standings_of
 from sash.sharing.of_plan import sharing_of
 from sash.synopses.refresh import Refresher
 
@@ -53,16 +53,16 @@ class Task:
 
 
 class Refreshing:
-    """`is_elastic`: so are queries that do not say. `clock` measures what answers take, in seconds."""
+    """`usual`: how queries are refreshed that do not say. `clock` measures what answers take, in seconds."""
 
     def __init__(
         self,
         policy: Policy = DEFAULT,
         *,
-        is_elastic: bool = False,
+        usual: str = EXACT,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._is_elastic = is_elastic
+        self._usual = usual
         self._clock = clock
         self._scheduler = Scheduler(policy, Semantics.BOUNDARIES, now=_LONG_AGO)
         self._standings: dict[str, Standing] = {}
@@ -73,8 +73,7 @@ class Refreshing:
         self.deciding = 0.0
 
     def is_elastic(self, query: PeriodicQuery) -> bool:
-        chosen = refresh_of(query.definition).is_elastic
-        return self._is_elastic if chosen is None else chosen
+        return is_elastic_in(query.definition, self._usual)
 
     def change(self, groups: Iterable[QueryGroup], plan: PeriodicPlan) -> None:
         """Go on with the refreshers of these groups, which read what the plan says."""
@@ -156,26 +155,34 @@ class Refreshing:
     def reported(self) -> dict[str, Refreshed]:
         """How each query that is refreshed so fares."""
         reports = {name: self._scheduler.report(name) for name in self._put}
+        refreshers = (refresher for task in self._tasks.values() for refresher in task.refreshers)
+        lasts = {query.name: refresher.last for refresher in refreshers for query in refresher.queries}
+        policy = self._scheduler.policy.slug
         return {
-            query: Refreshed(
-                report.due - report.period if report.executions else None,
-                report.period / 1e6,
-                None if report.granted is None else report.granted / 1e6,
-                report.lateness / 1e6,
-                report.worst_lateness / 1e6,
-                report.skipped,
-            )
+            query: elastic_fares(reports[name], lasts[query], policy)
             for query, name in self._task_of.items()
-            if (report := reports.get(name)) is not None
+            if name in reports
         }
 
 
-def answered_through(query: str, saved: Saved, slide: int, through: int) -> int | None:
-    """The last boundary that a query has answered in a run that has come `through`; None: no boundary."""
-    row = saved.get(query)
-    if row is None:
-        return last_boundary(through, slide)
-    return Scheduler.last_of(row)
+def elastic_fares(report: Report, last: int | None, policy: str) -> Refreshed:
+    """How a query fares that answered `last`."""
+    return Refreshed(
+        last,
+        report.period / 1e6,
+        None if report.granted is None else report.granted / 1e6,
+        report.lateness / 1e6,
+        report.worst_lateness / 1e6,
+        report.skipped,
+        policy=policy,
+    )
+
+
+def exact_fares(slide: int, through: int | None) -> Refreshed:
+    """The same of one that has answered every boundary up to `through`."""
+    if through is None:
+        return Refreshed(None, slide / 1e6, None)
+    return Refreshed(last_boundary(through, slide), slide / 1e6, slide / 1e6)
 
 
 def _tasks(groups: Iterable[QueryGroup]) -> dict[str, Task]:

@@ -97,7 +97,8 @@ class Refreshed:
     it last got, `late` how much more than the period had passed then, `worst` the most so far. `skipped`
     counts boundaries that were passed over. `behind` is how far `at` was behind the clock on the wall when it
     was committed, where the stream is live. `shared` is what it reads and with whom. `held` is the state that
-    it reads, which is with the driver, or in so many `partitions` (0: none).
+    it reads, which is with the driver, or in so many `partitions` (0: none). `policy` is that of the
+    scheduler which decides when it is refreshed; None: at every boundary.
     """
 
     at: int | None
@@ -110,6 +111,20 @@ class Refreshed:
     shared: Shared | None = None
     held: Held = Held()
     partitions: int = 0
+    policy: str | None = None
+
+    @property
+    def is_elastic(self) -> bool:
+        return self.policy is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Fares:
+    """How a run refreshes queries that do not say so, by which scheduler, and how each query fares there."""
+
+    refresh: str
+    policy: str
+    queries: Mapping[str, Refreshed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +194,7 @@ class Summary:
     `answered` counts the result rows per query, `seconds` is the time on the wall, `aside` is the folder in
     which late and rejected rows are kept. `measured` has, per query, what came of the operators of its plan;
     `rates` the rows per second of event time of each stream; `once` the answers of one-time queries;
-    `chosen`, per query, what the run has chosen by what it learnt.
+    `chosen`, per query, what the run has chosen by what it learnt; `refreshes` how periodic queries fared.
     """
 
     batches: int
@@ -193,6 +208,7 @@ class Summary:
     rates: Mapping[str, float] = field(default_factory=dict)
     once: Mapping[str, pa.Table] = field(default_factory=dict)
     chosen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    refreshes: Mapping[str, Refreshed] = field(default_factory=dict)
 
 
 class Monitor(Protocol):

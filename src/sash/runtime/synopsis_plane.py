@@ -19,8 +19,8 @@ from sash.plan.periodic import PeriodicPlan, PeriodicQuery
 from sash.plan.refresh import refresh_of
 from sash.plan.value_indexes import choose_value_index, index_on
 from sash.runtime.groups import (
-    Answered,
     QueryGroup,
+    Reached,
     answer_together,
     catch_up_together,
     clusters,
@@ -164,11 +164,16 @@ class SynopsisPlane:
         for group in self.groups.values():
             group.settle(through)
 
-    def catch_up(self, through: int, answered: Answered, groups: Collection[str] | None = None) -> None:
-        """All is absorbed up to `through`, and answered as far as is said, of some groups or of all."""
-        for cluster in self.here:
-            new = [group for group in cluster if groups is None or group.spec.name in groups]
-            catch_up_together(new, through, answered)
+    def catch_up(self, reached: Reached, groups: Collection[str] | None = None) -> None:
+        """All is absorbed, and answered as far as is said, of some groups or of all."""
+        here = [
+            [group for group in cluster if groups is None or group.spec.name in groups]
+            for cluster in self.here
+        ]
+        for group in (group for cluster in here for group in cluster):
+            group.go_on(reached)
+        for cluster in here:
+            catch_up_together(cluster, reached)
 
     def horizons(self, through: int | None) -> dict[str, int | None]:
         """Panes of each synopsis that end by this instant are in no window any more."""

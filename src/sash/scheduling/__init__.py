@@ -10,7 +10,7 @@ from sash.scheduling.late import with_late_sharing
 from sash.scheduling.late_pending import with_late_pending_sharing
 from sash.scheduling.no_sharing import NO_SHARING
 from sash.scheduling.policy import Block, Policy, Semantics, Standing
-from sash.scheduling.scheduler import DEFAULT, Execution, Report, Scheduler
+from sash.scheduling.scheduler import DEFAULT, Execution, Report, Scheduler, report_of
 
 POLICIES = {
     policy.slug: policy
@@ -43,6 +43,7 @@ __all__ = [
     "Semantics",
     "Standing",
     "cost_rate",
+    "report_of",
     "standings_of",
     "with_late_pending_sharing",
     "with_late_sharing",

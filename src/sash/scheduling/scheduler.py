@@ -338,29 +338,11 @@ class Scheduler:
         slot = self._slots.get(name)
         if slot is None:
             raise UnknownName("query", name, sorted(self._slots))
-        row = self._state[slot].tolist()
-        task = self._task_of[slot]
-        executions = row[_EXECUTIONS]
-        return Report(
-            row[_PERIOD],
-            task.period,
-            row[_GRANTED] if executions else None,
-            executions,
-            row[_LATENESS],
-            row[_TOTAL_LATENESS] / executions if executions else 0.0,
-            row[_WORST_LATENESS],
-            row[_SKIPPED],
-            row[_LAST] + row[_PERIOD],
-        )
+        return report_of(self._state[slot].tolist(), self._task_of[slot].period)
 
     def snapshot(self) -> dict[str, list[int]]:
         """How each query fared so far, for `restore`."""
         return {name: self._state[slot].tolist() for name, slot in self._slots.items()}
-
-    @staticmethod
-    def last_of(row: list[int]) -> int | None:
-        """The boundary that was last answered, of a row of a snapshot; None: none was."""
-        return row[_LAST] if row[_EXECUTIONS] else None
 
     def restore(self, saved: Mapping[str, list[int]], now: int) -> None:
         """Go on from a snapshot, for queries that have been put already."""
@@ -408,3 +390,19 @@ _COLUMNS = (
     _WORST_LATENESS,
     _SKIPPED,
 ) = range(len(_COLUMNS))
+
+
+def report_of(row: list[int], planned: int | None = None) -> Report:
+    """What a row of a snapshot says; its task has the period that was planned, if that is known."""
+    executions = row[_EXECUTIONS]
+    return Report(
+        row[_PERIOD],
+        row[_PERIOD] if planned is None else planned,
+        row[_GRANTED] if executions else None,
+        executions,
+        row[_LATENESS],
+        row[_TOTAL_LATENESS] / executions if executions else 0.0,
+        row[_WORST_LATENESS],
+        row[_SKIPPED],
+        row[_LAST] + row[_PERIOD],
+    )

@@ -13,12 +13,12 @@ import pyarrow as pa
 from sash.errors import UserError
 from sash.lang import Known, Program
 from sash.lang.bound import ExplainDefinition, QueryDefinition
-from sash.plan.explain import explain_program
 from sash.plan.run_plan import plan_run
 from sash.runtime.analyze import analyze
+from sash.runtime.explaining import explained as explain_all
 from sash.runtime.look import OnceAnswer
-from sash.runtime.passes import passes
 from sash.runtime.relations import Given
+from sash.runtime.report import Fares
 from sash.runtime.run import run_program
 from sash.runtime.sources import open_source
 from sash.session.catalog import program_of
@@ -81,7 +81,9 @@ def answer_once(program: Program, base_dir: Path, batch_rows: int | None, given:
     return answer
 
 
-def explained(definition: ExplainDefinition, known: Known, form: str, base_dir: Path) -> Explanation:
+def explained(
+    definition: ExplainDefinition, known: Known, form: str, base_dir: Path, fares: Fares
+) -> Explanation:
     """The plan in one of the forms of EXPLAIN, with what a run measured if it says ANALYZE."""
     program = program_of(known, statements=(definition,))
     # The only EXPLAIN of a program is the first.
@@ -91,7 +93,7 @@ def explained(definition: ExplainDefinition, known: Known, form: str, base_dir: 
         alone = program_of(known, queries=(QueryDefinition(name, "", definition.plan, definition.options),))
         _refuse_endless(alone, base_dir, "ANALYZE runs the query to the end of its input")
         run = analyze(program, base_dir=base_dir)
-    return Explanation(explain_program(program, form, name, run, passes(program)))
+    return Explanation(explain_all(program, form, name, run, fares))
 
 
 def _refuse_endless(program: Program, base_dir: Path, why: str) -> None:

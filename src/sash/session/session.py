@@ -33,7 +33,7 @@ from sash.plan.run_plan import plan_run, reads_archives
 from sash.runtime.archived import once_archived, without_archives
 from sash.runtime.live import Live
 from sash.runtime.relations import Given
-from sash.runtime.report import Summary
+from sash.runtime.report import Fares, Summary
 from sash.runtime.run import RUNTIMES, one_of
 from sash.runtime.sinks import open_sink
 from sash.runtime.sources import open_source
@@ -230,7 +230,7 @@ class Session:
             with places_without(prefix):
                 definition = bind_statement(only_statement(prefix, text, "explain"), known)
         assert isinstance(definition, ExplainDefinition)
-        return explained(definition, known, format, self.base_dir)
+        return explained(definition, known, format, self.base_dir, self._fares)
 
     # ------------------------------------------------------------------ the run
 
@@ -411,13 +411,18 @@ class Session:
     def _give(self, definition: Definition, known: Known) -> pa.Table | str:
         match definition:
             case ShowDefinition():
-                refreshes = {} if self._delivery is None else self._delivery.refreshes
-                return shown(definition.kind, known, self.base_dir, refreshes)
+                return shown(definition.kind, known, self.base_dir, self._fares)
             case OneTimeQuery():
                 return self._answer(definition, known)
             case ExplainDefinition():
-                return explained(definition, known, definition.format, self.base_dir)
+                return explained(definition, known, definition.format, self.base_dir, self._fares)
         raise AssertionError(definition)
+
+    @property
+    def _fares(self) -> Fares:
+        """How queries are refreshed, and how they fare if they run."""
+        refreshes = {} if self._delivery is None else self._delivery.refreshes
+        return Fares(self._options["refresh"], self._options["policy"], refreshes)
 
     def _answer(self, definition: OneTimeQuery, known: Known, isolation: Isolation | None = None) -> pa.Table:
         program = program_of(known, statements=(definition,), queries=())

@@ -213,14 +213,14 @@ class Sharing:
         for synopsis_name in reading.synopses:
             synopsis = self.workload.synopses[synopsis_name]
             others = [other for other in self.workload.readers(synopsis_name) if other != name]
-            shared = f", shared with {_listed(others)}" if others else ""
+            shared = f", shared with {listed(others)}" if others else ""
             lines.append(
                 f"  {synopsis_name}: {synopsis.kind.value} synopsis, {synopsis.intervals} panes{shared}"
             )
         group = next(group for group in self.groups() if name in group.queries)
         if len(group.queries) > 1:
             others = [other for other in group.queries if other != name]
-            lines.append(f"{', '.join(group.rules)}: group {group.name}, executed with {_listed(others)}")
+            lines.append(f"{', '.join(group.rules)}: group {group.name}, executed with {listed(others)}")
         return "\n".join(lines)
 
     def validate(self) -> None:
@@ -239,6 +239,7 @@ class Sharing:
                     raise InternalError(f"{name} is cut otherwise than {request.name} needs")
 
 
-def _listed(names: Sequence[str], most: int = 6) -> str:
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Names as people read them, and how many more there are."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

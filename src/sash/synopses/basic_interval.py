@@ -49,10 +49,14 @@ _LEAST_TO_COMPACT = 1024
 
 
 class WindowKey(NamedTuple):
-    """A window of that length; `alone` is the slide of who moves it on when nobody else does, else 0."""
+    """A window of that length; `alone` is the slide of who moves it on when nobody else does, else 0.
+
+    `behind` is how far that one is behind the others, if it is to come as far as they are.
+    """
 
     range: int
     alone: int = 0
+    behind: int = 0
 
 
 class Dependent(Protocol):

@@ -81,15 +81,17 @@ class Refresher:
         since: int | None = None,
         *,
         is_elastic: bool = False,
+        behind: int = 0,
         is_part: bool = False,
     ) -> None:
         """`since`: the queries came when everything up to then had been answered.
 
         `is_elastic`: boundaries may be passed over, so the window moves on when others of its length do not.
+        So does that of queries which are `behind` the others so far.
         `is_part`: other groups are elsewhere, and `changes.merged` puts the answers together.
         """
         self._synopsis = synopsis
-        self._since = since
+        self.since = since
         self.window = window
         self._stream = stream
         self._whole = [q for q in queries if q.select.operator is OutputOperator.RSTREAM]
@@ -99,7 +101,7 @@ class Refresher:
         calls = [call for query in queries for call in query.select.aggregates]
         self.is_elastic = is_elastic
         self._is_part = is_part
-        self.key = WindowKey(window.range, window.slide if is_elastic else 0)
+        self.key = WindowKey(window.range, window.slide if is_elastic or behind else 0, behind)
         self._values = ValueStates(synopsis, self.key, calls)
         self._last: int | None = None
         self._spans = [_Span(base) for base in synopsis.bases]
@@ -166,12 +168,23 @@ class Refresher:
         return self._last
 
     @property
+    def is_alone(self) -> bool:
+        """Whether its window moves on when others of its length do not."""
+        return self.key.alone > 0
+
+    def keep_step(self) -> None:
+        """All have come equally far: move the window on with others of its length, unless it is elastic."""
+        if self.is_alone and not self.is_elastic:
+            self.key = WindowKey(self.window.range)
+            self._values.read(self.key)
+
+    @property
     def queries(self) -> tuple[PeriodicQuery, ...]:
         return (*self._whole, *self._changing)
 
     def has_answered_at(self, boundary: int) -> bool:
         """Whether a run that has come to `boundary` has answered there."""
-        return self._since is None or boundary > self._since
+        return self.since is None or boundary > self.since
 
     def left_in(self, synopsis: BasicIntervalSynopsis) -> int:
         """The oldest position of a synopsis's log that is still needed."""
@@ -211,9 +224,9 @@ class Refresher:
         `first` is the timestamp of the stream's first tuple, before which there are no answers.
         """
         slide = self.window.slide
-        if self._last is None and self._since is not None:
+        if self._last is None and self.since is not None:
             # What is there already is the first answer.
-            return first_boundary(max(self._since + 1, first), slide)
+            return first_boundary(max(self.since + 1, first), slide)
         if self._last is None and self._is_global:
             return first_boundary(first, slide)
         if self._last is not None and self._whole and (self._is_global or not self._is_empty):
@@ -233,7 +246,7 @@ class Refresher:
         else:
             self._look(boundary)
         self._last = boundary
-        if self._whole:
+        if self._whole and not self.is_elastic:
             self._guard_against_jumps(boundary, through)
 
     def _look(self, boundary: int) -> None:

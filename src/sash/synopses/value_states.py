@@ -51,7 +51,7 @@ class _Valued(Protocol):
 class ValueStates:
     """The calls of the queries of one window that are not made of measures; others are none of them."""
 
-    def __init__(self, synopsis: _Valued, window: tuple[int, int], calls: Iterable[AggregateCall]) -> None:
+    def __init__(self, synopsis: _Valued, window: tuple[int, ...], calls: Iterable[AggregateCall]) -> None:
         """`window`: its length, and who moves it on."""
         self._synopsis = synopsis
         self._window = window
@@ -66,6 +66,10 @@ class ValueStates:
         self._texts = Dictionary(pa.string())
         self._new: list[pa.Array] = []
         self._size = 0
+
+    def read(self, window: tuple[int, ...]) -> None:
+        """Go on with a window that is moved on by somebody else."""
+        self._window = window
 
     def __contains__(self, call: AggregateCall) -> bool:
         return call in self._columns

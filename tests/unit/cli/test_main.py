@@ -289,7 +289,7 @@ class TestCheckAndExplain:
 
     def test_explain_prints_the_plan_as_it_is(self, runner, fakes, file, monkeypatch):
         monkeypatch.setattr(calls, "analyzes", lambda _program: False)
-        monkeypatch.setattr(calls, "explain", lambda _program, _form, _query: "Group [red]\n└─ Window\n")
+        monkeypatch.setattr(calls, "explain", lambda *_, **__: "Group [red]\n└─ Window\n")
         result = runner.invoke(app, ["explain", str(file)])
         assert result.stdout == "Group [red]\n└─ Window\n"
 
@@ -297,7 +297,7 @@ class TestCheckAndExplain:
         self, runner, fakes, file, monkeypatch
     ):
         monkeypatch.setattr(calls, "analyzes", lambda _program: False)
-        monkeypatch.setattr(calls, "explain", lambda _program, form, _query: f"form {form}")
+        monkeypatch.setattr(calls, "explain", lambda _program, form, *_, **__: f"form {form}")
         assert runner.invoke(app, ["explain", str(file)]).stdout == "form None\n"
         assert runner.invoke(app, ["explain", str(file), "--format", "json"]).stdout == "form json\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.experiments.kit import number
 
-from sash.experiments import query_scheduling, scheduling_decisions
+from sash.experiments import overload, query_scheduling, scheduling_decisions
 from sash.experiments.registry import all_experiments, run_experiment
 from sash.scheduling import CONSERVATIVE, DEFAULT, HYBRID
 
@@ -56,3 +56,13 @@ def test_a_run_leaves_a_table_claims_and_a_picture(name, tmp_path, monkeypatch):
     if name == "query-scheduling":
         assert {row["technique"] for row in result.table} == set(query_scheduling.TECHNIQUES)
         assert all(number(row, "executed/s") > 0 for row in result.table)
+
+
+def test_overload_compares_kinds_of_refresh_on_a_live_stream():
+    sizes = overload.Sizes(queries=5, hosts=20, rates=(400,), seconds=0.3)
+    result = overload.measured(sizes, "inline", "small")
+    assert [str(row["refresh"]).partition(" ")[0] for row in result.table] == ["exact", *["elastic"] * 3]
+    assert all(row["rows"] for row in result.table)
+    assert sum(number(row, "answers") for row in result.table)
+    assert not any(row["wrong"] for row in result.table)
+    assert [claim.id for claim in result.claims] == ["answers", "pace", "all", "late-pending"]

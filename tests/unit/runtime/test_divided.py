@@ -24,9 +24,9 @@ from sash.lang import bind_program
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.run_plan import plan_run
 from sash.runtime.checkpoint import Checkpoint
+from sash.runtime.explaining import explained
 from sash.runtime.pane_files import PaneFolder
 from sash.runtime.partials import by_partition, part_of, to_table
-from sash.runtime.passes import passes
 from sash.runtime.report import DRIVER
 from sash.runtime.run import run_program
 from sash.testing.runs import StopAfter
@@ -181,7 +181,7 @@ def test_the_option_of_a_query_says_where_its_groups_are(folder):
     text = program({"sums": SELECTS["sums"] + " WITH (state = 'driver')"})
     monitor = run(folder, text, max_driver_groups=0)
     assert monitor.reports[-1].refresh()["sums"].partitions == 0
-    assert "because of WITH (state = 'driver')" in passes(bind_program(text))["sums"]
+    assert "because of WITH (state = 'driver')" in explained(bind_program(text))
     for select, option in ((SELECTS["sums"], "nowhere"), (SELECTS["total"], "partitioned")):
         with pytest.raises(BindError):
             plan_run(bind_program(program({"q": f"{select} WITH (state = '{option}')"})))

@@ -101,7 +101,7 @@ def test_a_plane_that_is_restored_goes_on_where_the_other_stopped():
     for partial in [p for chunk in (rows[:10], rows[10:23]) for p in second.partials(chunk)]:
         second.plane.absorb_partial(partial)
     firsts = {0: first.plane.parts[0].first}
-    second.plane.restore(first.plane.streams, firsts, first.plane.complete_through, {}, {})
+    second.plane.restore(first.plane.streams, firsts, first.plane.complete_through, {}, {}, {})
     second.feed(rows[23:], end=True)
     for name in ("q0", "q1"):
         pieces = [r for fed in (first, second) for t in fed.tables[name] for r in t.to_pylist()]

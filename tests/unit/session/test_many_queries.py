@@ -33,6 +33,12 @@ def test_show_queries_tells_what_is_shared_and_how_queries_are_refreshed(tmp_pat
         assert planned["one"]["group"] is not None
         assert planned["one"]["at"] is None
         assert planned["rows"]["rule"] is None
+        assert planned["rows"]["refresh"] is None
+        assert (planned["one"]["refresh"], planned["one"]["policy"], planned["one"]["priority"]) == (
+            "exact",
+            None,
+            0,
+        )
         session.wait()
         ran = {row["name"]: row for row in session.sql("SHOW QUERIES").to_pylist()}
         assert ran["both"]["at"] == 40_000_000
@@ -54,6 +60,12 @@ def test_elastic_refresh_skips_boundaries_and_says_so(tmp_path):
         fares = {row["name"]: row for row in session.sql("SHOW QUERIES").to_pylist()}
         assert fares["exact"]["skipped"] == 0
         assert fares["elastic"]["skipped"] > 10
+        assert [fares[name]["policy"] for name in ("elastic", "exact")] == ["hybrid-late-pending", None]
+        assert fares["exact"]["priority"] == 3
+        assert fares["elastic"]["worst"] > 0
+        told = session.explain("elastic")
+        assert "policy hybrid-late-pending" in told
+        assert "in the run: answered at 40, period granted" in told
 
 
 def test_more_queries_than_are_allowed_are_refused(tmp_path):

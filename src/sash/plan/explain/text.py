@@ -35,7 +35,7 @@ def explain_program(
     form: str | None = None,
     query: str | None = None,
     run: Run | None = None,
-    notes: Mapping[str, str] | None = None,
+    notes: Mapping[str, tuple[str, ...]] | None = None,
 ) -> str:
     """Every query and EXPLAIN of a program, or the one that is named, in one of `FORMS`.
 
@@ -45,7 +45,7 @@ def explain_program(
     """
     found = explanations(program, run)
     if notes:
-        found = [replace(e, notes=(notes[e.name], *e.notes)) if e.name in notes else e for e in found]
+        found = [replace(each, notes=(*notes.get(each.name, ()), *each.notes)) for each in found]
     forms = ["text"] * len(standing_in(program)) + [definition.format for definition in program.explains]
     if query is not None:
         names = [explained.name for explained in found]

@@ -43,6 +43,10 @@ _SETTINGS = {
 }
 # A session on this machine talks to nobody else.
 _LOOPBACK_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# Rows do not pass through the JVM of a session on this machine: it plans batches and starts tasks. Its
+# optimising compiler would take more than half of a run's first minute, and no batch pays that back.
+_JVM_OPTION = "spark.driver.extraJavaOptions"
+_QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # How many blocks use the session that we started: a process has one Spark, and may have several runs.
 _users = 0
 _lock = threading.Lock()
@@ -51,11 +55,13 @@ _parts = ExitStack()
 
 
 @contextmanager
-def spark_session(master: str, log: Path | None, shared: Path | None = None) -> Iterator[SparkSession]:
+def spark_session(
+    master: str, log: Path | None, shared: Path | None = None, *, optimising: bool = False
+) -> Iterator[SparkSession]:
     """The session of this process if there is one, else a new one that ends with the last block to use it.
 
     `log` is where Spark's own messages go; None leaves them on the terminal. `shared` is a folder that the
-    executors of a cluster must see.
+    executors of a cluster must see. `optimising` is for those who let Spark itself work on rows.
     """
     global _users
     with _lock:
@@ -65,7 +71,7 @@ def spark_session(master: str, log: Path | None, shared: Path | None = None) -> 
         if running is None:
             check_java()
             check_master(master)
-        context = running or _start(master, log)
+        context = running or _start(master, log, optimising)
         _users += is_ours
     try:
         session = SparkSession.getActiveSession() or SparkSession(context)
@@ -82,7 +88,7 @@ def spark_session(master: str, log: Path | None, shared: Path | None = None) -> 
                 _end_jvm()
 
 
-def _start(master: str, log: Path | None) -> SparkContext:
+def _start(master: str, log: Path | None, optimising: bool) -> SparkContext:
     # Workers must run in the environment of the driver, not in whatever python3 the PATH has.
     # Those of a cluster may have another one of the same version, which only the user knows.
     if is_local(master) or not os.environ.get("PYSPARK_PYTHON"):
@@ -91,6 +97,8 @@ def _start(master: str, log: Path | None) -> SparkContext:
     conf = SparkConf().setMaster(with_retries(master)).setAll(list(_SETTINGS.items()))
     if is_on_loopback(master):
         conf.setAll(list(_LOOPBACK_SETTINGS.items()))
+    if is_local(master) and not optimising:
+        conf.set(_JVM_OPTION, " ".join(filter(None, (_QUICK_JVM, conf.get(_JVM_OPTION)))))
     try:
         return SparkContext(conf=conf, gateway=_gateway(conf, log))
     except (PySparkRuntimeError, Py4JError, OSError) as failure:
