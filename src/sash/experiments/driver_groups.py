@@ -43,8 +43,8 @@ class Sizes:
 
     groups: int = 1_000_000
     batch: int = 500_000
-    panes: int = 5
-    batches: int = 12
+    panes: int = 3
+    batches: int = 8
 
     @property
     def slide(self) -> int:
