@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from sash.cli import calls
 from sash.lang import bind_program
 from sash.runtime.engine import Engine
 from sash.runtime.explaining import explained
-from sash.runtime.peek import Peek
 from sash.runtime.run import run_program
 from sash.testing.runs import StopAfter
 
@@ -58,5 +58,5 @@ def test_explain_of_a_run_tells_periods_granted_and_lateness(path, regenerate, t
         monitor=monitor,
         stop=monitor.stop,
     )
-    text = notes(explained(program, fares=Peek(tmp_path / "state").fares()))
+    text = notes(calls.explain(program, None, None, checkpoint=tmp_path / "state"))
     compare(text, path.with_suffix(".run.txt"), regenerate=regenerate)

@@ -16,7 +16,7 @@ from sash.archive import open_snapshot
 from sash.errors import ArchiveError, BindError
 from sash.lang import bind_program
 from sash.lang.algebra import OutputKind
-from sash.runtime import engine
+from sash.runtime import outputs
 from sash.runtime.archive_sink import ArchiveSink
 from sash.runtime.report import Silent
 from sash.runtime.run import run_program
@@ -106,7 +106,7 @@ def check(data, scenario, interruptions=()):
         for batches in (*interruptions, None):
             watch = Watch(directory, seen, batches)
             try:
-                with patch.object(engine, "ArchiveSink", sink):
+                with patch.object(outputs, "ArchiveSink", sink):
                     summary = run_program(
                         scenario.program,
                         base_dir=directory,

@@ -6,6 +6,7 @@ Queries with overlapping conditions come and go at random; runs are stopped and 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -119,6 +120,19 @@ def workload(rng: random.Random) -> tuple[Query, ...]:
     return tuple(queries)
 
 
+def beside(rng: random.Random) -> tuple[Query, ...]:
+    """Two queries that come one after the other, and one that asks for what both have."""
+    keys = rng.choice(("", "g"))
+    one, two = rng.sample(AGGREGATES[2:], 2)
+    where = rng.choice((" WHERE n < 3", " WHERE n <= 2", ""))
+    queries = []
+    for number, (shown, begin) in enumerate(((one, 0), (two, 1), (f"{one} AS c, {two}", rng.randint(3, 6)))):
+        select = f"SELECT {keys + ', ' if keys else ''}{shown} AS d FROM s [RANGE 4 US SLIDE 2 US]{where}"
+        select += " GROUP BY g" if keys else ""
+        queries.append(Query(f"q{number}", select, 2, begin, None))
+    return tuple(queries)
+
+
 def rows(rng: random.Random) -> str:
     lines, time = ["t,g,k,n,x"], 0
     for _ in range(rng.randint(10, 40)):
@@ -128,7 +142,12 @@ def rows(rng: random.Random) -> str:
     return "\n".join(lines) + "\n"
 
 
-def covered_and_right(seed: int, directory: Path, limit: int | None = None) -> int:
+def covered_and_right(
+    seed: int,
+    directory: Path,
+    made: Callable[[random.Random], tuple[Query, ...]] = workload,
+    limit: int | None = None,
+) -> int:
     """Run a workload, compare whole windows with those of queries that run alone; how many were covered.
 
     With a `limit` there are partitions, for groupings that have more groups.
@@ -136,7 +155,7 @@ def covered_and_right(seed: int, directory: Path, limit: int | None = None) -> i
     rng = random.Random(seed)
     directory.mkdir()
     (directory / "s.csv").write_text(rows(rng))
-    schedule = Schedule(workload(rng))
+    schedule = Schedule(made(rng))
     batch_rows = rng.randint(2, 9)
     for stop in (*(rng.randint(1, 4) for _ in range(rng.randint(0, 3))), None):
         monitor = StopAfter(stop)
@@ -183,4 +202,10 @@ def covered_and_right(seed: int, directory: Path, limit: int | None = None) -> i
 @settings(max_examples=12)
 @given(st.integers(0, 2**32), st.sampled_from((None, 0, 2)))
 def test_shared_execution_answers_as_separate_execution(tmp_path_factory, seed, limit):
-    covered_and_right(seed, tmp_path_factory.mktemp("run") / "shared", limit)
+    covered_and_right(seed, tmp_path_factory.mktemp("run") / "shared", limit=limit)
+
+
+def test_a_query_is_read_from_synopses_that_have_its_measures_together(tmp_path):
+    limits = (None, 0)
+    covered = [covered_and_right(seed, tmp_path / str(seed), beside, limits[seed % 2]) for seed in range(12)]
+    assert sum(covered) >= 4

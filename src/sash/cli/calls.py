@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sash.cli.tally import Hints
+from sash.cli.hints import Hints
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,8 +65,6 @@ def check_places(program: Program, base_dir: Path) -> None:
     """Raise for a source, sink or archive whose scheme or options do not exist; files are not looked at."""
     import pyarrow as pa
 
-    from sash.archive.techniques import technique_of
-    from sash.archive.writer import AUTO
     from sash.runtime.sinks import open_sink
     from sash.runtime.sources import open_source
 
@@ -75,6 +73,14 @@ def check_places(program: Program, base_dir: Path) -> None:
     for query in program.queries:
         if query.sink:
             open_sink(query.sink, pa.schema([]), base_dir)
+    if program.archives:
+        _check_techniques(program)
+
+
+def _check_techniques(program: Program) -> None:
+    from sash.archive.techniques import technique_of
+    from sash.archive.writer import AUTO
+
     for archive in program.archives:
         if archive.technique != AUTO:
             technique_of(archive.technique).grid(archive.grid)

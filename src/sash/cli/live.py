@@ -32,7 +32,8 @@ from rich.text import Text
 
 from sash.cli import format as show
 from sash.cli.answers import Answer, newest
-from sash.cli.tally import Hints, Tally, kept_aside, verdict
+from sash.cli.hints import Hints
+from sash.cli.tally import Tally, kept_aside, verdict
 from sash.runtime.report import BatchReport, Summary
 
 REFRESHES_A_SECOND = 4

@@ -14,10 +14,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.syntax import Syntax
 from rich.text import Text
 
-from sash.cli import calls, demo, described
+from sash.cli import calls, demo
 from sash.cli.attended import attend
 from sash.cli.calls import MetricsOptions, RunOptions
 from sash.cli.failures import guarded
@@ -254,6 +253,8 @@ def query(
 @app.command(epilog="Example:  [bold]sash check traffic.cql[/]")
 def check(file: ProgramFile, debug: DebugOption = False) -> None:
     """Parse and bind a program without running it; print its streams and queries."""
+    from sash.cli import described
+
     with guarded(debug=debug):
         text, base_dir = read_program(file)
         program = calls.bind(text)
@@ -399,7 +400,7 @@ def _progress() -> Iterator[Callable[[str, float], None]]:
 
 def _run(text: str, base_dir: Path, options: RunOptions, *, quiet: bool) -> None:
     # Rich's live display is needed here only, and it is not light.
-    from sash.cli import views
+    from sash.cli import described, views
 
     program = calls.bind(text)
     view = views.choose(
@@ -419,6 +420,8 @@ def _run(text: str, base_dir: Path, options: RunOptions, *, quiet: bool) -> None
 def _introduce_demo(text: str, commands: tuple[str, ...]) -> None:
     console = Console(soft_wrap=True, highlight=False)
     if console.is_terminal:
+        from rich.syntax import Syntax
+
         console.print(Syntax(text, "sql", theme="ansi_dark", background_color="default", word_wrap=True))
     else:
         console.print(Text(text))

@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from sash.cli import format as show
-from sash.cli.tally import Hints, Tally, kept_aside, verdict
+from sash.cli.hints import Hints
+from sash.cli.tally import Tally, kept_aside, verdict
 from sash.runtime.report import BatchReport, Summary
 
 LINE_SECONDS = 1.0

@@ -8,26 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sash.cli import format as show
 from sash.runtime.report import BatchReport, StreamCounts, Summary
 
 SPEED_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Hints:
-    """What a view wants to know of the program to show it well.
-
-    `unit`: microseconds that an integer clock counts, None for UTC. `keys`: per query, the columns that name
-    a group; a number among them is a name (a port), not a quantity. `rank`: per query, the column whose
-    greatest values matter most.
-    """
-
-    unit: int | None = None
-    keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    rank: Mapping[str, str] = field(default_factory=dict)
 
 
 class Tally:

@@ -13,9 +13,9 @@ from typing import Protocol, Self
 
 from rich.console import Console
 
+from sash.cli.hints import Hints
 from sash.cli.live import LiveView
 from sash.cli.plain import PlainView
-from sash.cli.tally import Hints
 from sash.runtime.report import Monitor, Silent
 
 

@@ -17,7 +17,7 @@ is announced to them first, from the buffer that fits its pattern.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sash.errors import InternalError
@@ -34,9 +34,11 @@ from sash.operators.delta_star import DeltaStar
 from sash.operators.division import (
     WHOLE,
     Division,
+    Free,
     Negated,
     by_columns,
     by_row,
+    column,
     joined,
     positional,
     projected,
@@ -51,6 +53,7 @@ from sash.operators.lookup_join import LookupJoin
 from sash.operators.multiplicities import Counted, Multiplicities
 from sash.operators.operator import Operator, arrow_types
 from sash.operators.projection import Projection
+from sash.operators.reading import Reading
 from sash.operators.relation_feed import RelationFeed
 from sash.operators.resample import Resample
 from sash.operators.rows_window import RowsWindow
@@ -59,6 +62,7 @@ from sash.operators.time_window import TimeWindow
 from sash.operators.union import MergeUnion
 from sash.plan.canonical import canonical
 from sash.plan.cost import Strategy, strategy_below
+from sash.plan.join_synopses import JoinReader, JoinSpec, SharedJoin, readers_in
 from sash.plan.lifetimes import longest_life
 from sash.plan.patterns import Pattern, pattern_of
 from sash.plan.physical import Exec, JoinAlgorithm, JoinExec
@@ -101,9 +105,13 @@ class Level:
     is_mixed: bool = False
 
 
-def build(plan: RunPlan) -> Dataflow:
-    """The dataflow of all continuous queries of a plan."""
-    builder = _Builder(plan)
+JoinSynopses = Callable[[JoinSpec, Sequence[Field]], tuple[Operator, Operator]]
+"""Makes the operator that pre-aggregates join results with some fields, and that which keeps the synopsis."""
+
+
+def build(plan: RunPlan, join_synopsis: JoinSynopses | None = None) -> Dataflow:
+    """The dataflow of all continuous queries of a plan; those that read join synopses need who makes them."""
+    builder = _Builder(plan, join_synopsis)
     for query in plan.continuous:
         builder.add(query)
     for query in plan.one_time:
@@ -112,8 +120,14 @@ def build(plan: RunPlan) -> Dataflow:
 
 
 class _Builder:
-    def __init__(self, plan: RunPlan) -> None:
+    def __init__(self, plan: RunPlan, join_synopsis: JoinSynopses | None) -> None:
         self.flow = Dataflow()
+        self._join_synopsis = join_synopsis
+        self._readers = readers_in(plan.joins)
+        # Where the joins are that feed join synopses.
+        self._fed: dict[Node, dict[Node, Place]] = {}
+        # The join synopsis that the query at hand is answered from.
+        self._reading: tuple[SharedJoin, JoinReader] | None = None
         self._scans = {canonical(scan.node): scan.name for scan in plan.scans}
         self._relations = {relation.name: relation for relation in plan.relations}
         self._streams = {stream.name: stream for stream in plan.streams}
@@ -126,6 +140,7 @@ class _Builder:
     def add(self, query: ContinuousQuery, *, is_once: bool = False) -> None:
         level = _level(query.physical.logical, query.choices.strategy, query.unit)
         self._places = self.flow.places[query.name] = {}
+        self._reading = None if is_once else self._readers.get(query.name)
         first = len(self.flow.vertices)
         archive = query.definition.archive
         if archive is not None:
@@ -276,7 +291,8 @@ class _Builder:
         `defer`: an NT window leaves its announcements to the node above. `keeps_internal`: that node knows
         what to do with rows of INTERNAL windows.
         """
-        key = (canonical(node.logical), level, defer, _algorithms(node))
+        reader = None if self._reading is None else (self._reading[0].name, self._reading[1].number)
+        key = (canonical(node.logical), level, defer, _algorithms(node), reader)
         if key not in self._known:
             first = len(self.flow.vertices)
             self._known[key] = self._build(node, level, defer)
@@ -320,6 +336,8 @@ class _Builder:
                 return self._explicit(counted, by_row(logical.fields, len(inputs)), *inputs)
             case algebra.Distinct():
                 return self._distinct(self._relation(node.inputs[0], level), level.strategy)
+            case algebra.Aggregate() if self._reading is not None:
+                return self._read(logical, level, *self._reading)
             case algebra.Aggregate():
                 return self._aggregate(logical, self._relation(node.inputs[0], level), level)
             case algebra.Join():
@@ -450,6 +468,48 @@ class _Builder:
             cut=_sub_windows(logical.input, level.unit),
         )
         return self._explicit(grouping, by_columns(range(len(logical.keys)), explicit.fields), explicit)
+
+    def _read(self, logical: algebra.Aggregate, level: Level, shared: SharedJoin, reader: JoinReader) -> Edge:
+        """What the operator that keeps a join synopsis tells one of its readers."""
+        kept = self._kept(shared, level)
+        self._places.update(self._places_in(logical, shared, kept.vertex))
+        calls, keys = shared.spec.calls, len(shared.spec.keys)
+        places = [*range(keys), *(keys + 1 + calls.index(call) for call in reader.calls)]
+        division = Free(tuple(column(place, kept.fields) for place in places))
+        return self._explicit(Reading(logical.fields, places, keys, reader.number), division, kept)
+
+    def _places_in(self, logical: Node, shared: SharedJoin, kept: int) -> dict[Node, Place]:
+        """Where the join and the windows of a query are that reads a join synopsis, kept beside the join."""
+        found: dict[Node, Place] = {}
+        there = {_what(node): place for node, place in self._fed[shared.join.source].items()}
+        for node in logical.walk():
+            place = there.get(_what(node))
+            if place is not None:
+                made = (*place.made, kept) if isinstance(node, algebra.Join) else place.made
+                found[node] = Place(place.vertex, made)
+        return found
+
+    def _kept(self, shared: SharedJoin, level: Level) -> Edge:
+        """The join synopsis over the continuous join of the longest windows."""
+        key = ("joined", shared.name)
+        if key not in self._known:
+            if self._join_synopsis is None:
+                raise InternalError(f"nobody makes the join synopsis {shared.name}")
+            reading, self._reading = self._reading, None
+            join = shared.join
+            streams = dict.fromkeys(leaf_of(side).name for side in join.source.inputs)
+            below = Level(Strategy.UPA, level.unit, join.step, join.step, tuple(streams))
+            edge = self._projected(self._relation(join.physical, below), shared.outputs)
+            self._reading = reading
+            nodes = [node for node in join.physical.logical.walk() if node in self._places]
+            self._fed.setdefault(join.source, {node: self._places[node] for node in nodes})
+            partials, operator = self._join_synopsis(shared.spec, edge.fields)
+            keys = len(shared.spec.keys)
+            kept = [column(i, edge.fields) for i in range(keys)]
+            added = Free((*kept, *[None] * (len(partials.fields) - keys)))
+            edge = Edge(self._vertex(partials, [edge], added), partials.fields)
+            self._known[key] = self._explicit(operator, by_columns(range(keys), edge.fields), edge)
+        return self._known[key]
 
     def _join(self, node: JoinExec, logical: algebra.Join, level: Level) -> Edge:
         # What an INTERNAL window held between two slides would stay in the result.
@@ -644,6 +704,11 @@ def _sub_windows(node: Node, unit: int) -> Cut | None:
         case WindowKind.RANGE if spec.range is not None and spec.slide is not None:
             return Cut() if (spec.range - spec.offset) % spec.slide == 0 else None
     return None
+
+
+def _what(node: Node) -> tuple[object, ...]:
+    """What kind of a node it is, and over which sources."""
+    return (type(node), *sorted(leaf.qualifier for leaf in node.walk() if isinstance(leaf, algebra.Stream)))
 
 
 def _algorithms(node: Exec) -> tuple[JoinAlgorithm, ...]:

@@ -145,6 +145,16 @@ class Dataflow:
                 live.update(vertex.inputs)
             else:
                 self.vertices[number] = nothing(vertex.fields)
+        readers: dict[int, list[Operator]] = {}
+        for vertex in self.vertices:
+            if vertex.operator is not None:
+                for number in vertex.inputs:
+                    readers.setdefault(number, []).append(vertex.operator)
+        for number, operators in readers.items():
+            read = self.vertices[number].operator
+            # What leaves as it is may be read elsewhere, too.
+            if read is not None and number not in self.outputs.values():
+                read.keep(operators)
 
     @property
     def sources(self) -> set[str]:

@@ -46,6 +46,9 @@ class Operator(ABC):
     def placed(self, partition: int, of: int) -> None:  # noqa: B027
         """It works in one of several partitions; only before it has processed anything."""
 
+    def keep(self, readers: Sequence[Operator]) -> None:  # noqa: B027
+        """Of the operators that read it only these are left."""
+
     def snapshot(self) -> State:
         """The state between two calls; an operator without state has none."""
         return {}

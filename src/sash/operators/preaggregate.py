@@ -2,7 +2,8 @@
 
 Work that synopses have in common is done once a chunk: reading a column, filtering by the same WHERE,
 encoding a key column, computing an argument, cutting time into panes. Then each synopsis adds its
-measures with one compiled loop per measure over dense arrays.
+measures with one compiled loop per measure over dense arrays: from the rows, or from the partial of a finer
+grouping in which it is contained, if that has far fewer (`summary.py`).
 
 Cost: a few nanoseconds per row, synopsis and measure. A partial has one row per (pane, group) that
 occurs in the chunk.
@@ -23,6 +24,7 @@ from sash.errors import InternalError
 from sash.lang.bound import Scalar
 from sash.lang.types import Type
 from sash.operators.evaluate import evaluate, evaluate_mask
+from sash.operators.summary import Ranking, Summary, Whole, smallest
 from sash.plan.measures import Measure, MeasureKind
 from sash.plan.panes import Panes
 from sash.plan.periodic import SynopsisSpec
@@ -49,8 +51,9 @@ class Partial:
     strings are ranks in the sorted `words` of their integer column.
 
     Where values are counted, `groups` are of all keys but the last, which has the different values in order,
-    or the hashes that stand for them, in order; row i has value `values[i]`. Rows are in order of pane, group
-    and value.
+    or the hashes that stand for them, in order. Then panes and groups are of cells: cell i has the rows
+    offsets[i] … offsets[i + 1] of `ints`, and these have the values `values`, which ascend. Cells are in
+    order of pane. Codes and counts take as few bytes as they need.
     """
 
     synopsis: str
@@ -60,18 +63,36 @@ class Partial:
     ints: Int64Array
     floats: Float64Array
     words: dict[int, pa.Array] = field(default_factory=dict)
-    values: Int64Array | None = None
+    values: npt.NDArray[Any] | None = None
+    offsets: Int64Array | None = None
+
+    @property
+    def owners(self) -> Int64Array:
+        """For each row of `ints` the place of its pane and group."""
+        if self.offsets is None:
+            return np.arange(len(self.panes))
+        return np.repeat(np.arange(len(self.panes)), np.diff(self.offsets))
 
 
 def preaggregate(ts: Int64Array, table: pa.Table, synopses: Sequence[SynopsisSpec]) -> Iterator[Partial]:
     """The partials of a chunk whose row i has the timestamp ts[i]; synopses without rows give none."""
-    filters: dict[Scalar | None, _Rows] = {}
+    partials: dict[str, Partial] = {}
+    for where in dict.fromkeys(spec.where for spec in synopses):
+        rows = _filtered(ts, table, where, synopses)
+        summaries: list[Summary] = []
+        # The finest first: others may be contained in them.
+        for spec in sorted(
+            (spec for spec in synopses if spec.where == where and len(rows.ts)),
+            key=lambda spec: (-len(spec.keys), spec.of is not None),
+        ):
+            source = smallest(summaries, spec, len(rows.ts)) or rows
+            found, partial = _aggregate(source, spec) if spec.of is None else _count_values(source, spec)
+            partials[spec.name] = partial
+            if not partial.words and not spec.is_hashed:
+                summaries.append(found)
     for spec in synopses:
-        rows = filters.get(spec.where)
-        if rows is None:
-            rows = filters[spec.where] = _filtered(ts, table, spec.where, synopses)
-        if len(rows.ts):
-            yield _aggregate(rows, spec) if spec.of is None else _count_values(rows, spec)
+        if spec.name in partials:
+            yield partials[spec.name]
 
 
 def _filtered(
@@ -94,7 +115,19 @@ class _Rows:
         self._panes: dict[Panes, tuple[Int64Array, Int64Array]] = {}
         self._arguments: dict[Scalar, tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]] = {}
         self._ordinals: dict[Scalar, tuple[Int64Array, pa.Array | None]] = {}
-        self._ranked: dict[tuple[Scalar, bool], tuple[Int64Array, pa.Array]] = {}
+        self.cells: dict[
+            tuple[Panes, tuple[Scalar, ...]], tuple[Int64Array, Int64Array, int, tuple[Int64Array, ...]]
+        ] = {}
+        self._rankings: dict[tuple[Scalar, bool], Ranking] = {}
+
+    @property
+    def size(self) -> int:
+        return len(self.ts)
+
+    @property
+    def whole(self) -> _Rows:
+        """The rows of the chunk: these."""
+        return self
 
     def key(self, scalar: Scalar) -> tuple[Int64Array, pa.Array]:
         """Codes per row and the distinct values they stand for, NULL among them."""
@@ -105,15 +138,22 @@ class _Rows:
     def panes(self, panes: Panes) -> tuple[Int64Array, Int64Array]:
         """Dense pane numbers per row, and the true number of each."""
         if panes not in self._panes:
+            first, last = panes.number_at(int(self.ts.min())), panes.number_at(int(self.ts.max()))
+            if last - first < _dense_limit(self.size) and bool((self.ts[1:] >= self.ts[:-1]).all()):
+                # In order of time a pane is a stretch of rows.
+                edges = panes.right_edges(np.arange(first, last))
+                ends = np.concatenate([[0], np.searchsorted(self.ts, edges, side="right"), [self.size]])
+                dense = np.repeat(np.arange(last - first + 1), np.diff(ends))
+                self._panes[panes] = (dense, np.arange(first, last + 1))
+                return self._panes[panes]
             numbers = panes.number_of(self.ts)
-            first, last = int(numbers.min()), int(numbers.max())
             if last - first < _dense_limit(len(numbers)):
                 self._panes[panes] = (numbers - first, np.arange(first, last + 1))
             else:
-                dense = pa.array(numbers).dictionary_encode()
+                encoded = pa.array(numbers).dictionary_encode()
                 self._panes[panes] = (
-                    np.asarray(dense.indices, dtype=np.int64),
-                    np.asarray(dense.dictionary),
+                    np.asarray(encoded.indices, dtype=np.int64),
+                    np.asarray(encoded.dictionary),
                 )
         return self._panes[panes]
 
@@ -135,19 +175,32 @@ class _Rows:
             self._ordinals[scalar] = to_ordinal(plain(self._values[scalar]), scalar.type)
         return self._ordinals[scalar]
 
-    def ranked(self, scalar: Scalar, *, is_hashed: bool) -> tuple[Int64Array, pa.Array]:
-        """Codes per row and the values they stand for, in order of value or hash; NULL is last."""
-        if (scalar, is_hashed) not in self._ranked:
-            codes, values = self.key(scalar)
+    def ranking(self, scalar: Scalar, *, is_hashed: bool) -> Ranking:
+        """The values of a key in order of value or hash; NULL is last."""
+        if (scalar, is_hashed) not in self._rankings:
+            _, values = self.key(scalar)
             if is_hashed:
                 values = pa.array(hashes(values), mask=null_mask(values))
             order = np.asarray(pc.sort_indices(values)).astype(np.int64)
+            ranking = Ranking(None, None, values)
             if not np.array_equal(order, np.arange(len(order))):
                 place = np.empty(len(order), dtype=np.int64)
                 place[order] = np.arange(len(order))
-                codes, values = place[codes], values.take(pa.array(order))
-            self._ranked[scalar, is_hashed] = (codes, values)
-        return self._ranked[scalar, is_hashed]
+                ranking = Ranking(order, place, values.take(pa.array(order)))
+            self._rankings[scalar, is_hashed] = ranking
+        return self._rankings[scalar, is_hashed]
+
+    def count(self, entries: Int64Array, totals: npt.NDArray[Any]) -> None:
+        """Add up how many rows each entry has."""
+        kernels.count_rows(entries, totals)
+
+    def counted(self, entries: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The different entries in order, and how many rows each has."""
+        # Sorting half as many bytes takes a fraction of the time.
+        is_small = int(entries.max(initial=0)) < 1 << 31
+        ordered = np.sort(entries.astype(np.int32) if is_small else entries)
+        starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+        return ordered[starts].astype(np.int64), np.diff(np.append(starts, len(ordered)))
 
 
 def _dense_limit(rows: int) -> int:
@@ -180,16 +233,26 @@ def _few_integers(values: pa.Array) -> tuple[Int64Array, pa.Array] | None:
     least, greatest = int(numbers.min()), int(numbers.max())
     if greatest - least >= _DENSE_LEAST:
         return None
-    counts = np.zeros(greatest - least + 1, dtype=np.int64)
-    offsets = numbers - least
-    kernels.count_rows(offsets, counts)
-    present = np.flatnonzero(counts)
-    place = np.zeros(len(counts), dtype=np.int64)
-    place[present] = np.arange(len(present))
-    return place[offsets], pa.array(present + least)
+    codes, present = kernels.ranks_of(numbers, least, greatest)
+    return codes, pa.array(present + least)
 
 
-def _groups(rows: _Rows, keys: tuple[Scalar, ...]) -> tuple[Int64Array | None, int, Sequence[Int64Array]]:
+def _cells(
+    rows: _Rows | Summary, panes: Panes, keys: tuple[Scalar, ...]
+) -> tuple[Int64Array, Int64Array, int, tuple[Int64Array, ...]]:
+    """Per row pane · groups + group, the panes' true numbers, the bound of groups, what they stand for."""
+    known = rows.cells if isinstance(rows, _Rows) else {}
+    if (panes, keys) not in known:
+        pane_of, pane_numbers = rows.panes(panes)
+        group_of, groups, decoded = _groups(rows, keys)
+        entries = pane_of if group_of is None else kernels.combined(pane_of, groups, group_of)
+        known[panes, keys] = entries, pane_numbers, groups, decoded
+    return known[panes, keys]
+
+
+def _groups(
+    rows: _Rows | Summary, keys: tuple[Scalar, ...]
+) -> tuple[Int64Array | None, int, tuple[Int64Array, ...]]:
     """Group numbers per row, their bound, and per key column the code that each number stands for.
 
     No key: no numbers, one group. The decoding columns are empty where a number is its own code.
@@ -202,8 +265,8 @@ def _groups(rows: _Rows, keys: tuple[Scalar, ...]) -> tuple[Int64Array | None, i
     for key in keys[1:]:
         codes, values = rows.key(key)
         width = len(values)
-        numbers = numbers * width + codes
-        if size * width <= _dense_limit(len(numbers)):
+        numbers = kernels.combined(numbers, width, codes)
+        if size * width <= _dense_limit(rows.whole.size):
             decoded = [np.repeat(column, width) for column in decoded]
             decoded.append(np.tile(np.arange(width), size))
             size *= width
@@ -214,88 +277,93 @@ def _groups(rows: _Rows, keys: tuple[Scalar, ...]) -> tuple[Int64Array | None, i
             decoded = [column[occurring // width] for column in decoded]
             decoded.append(occurring % width)
             size = len(occurring)
-    return numbers, size, decoded
+    return numbers, size, tuple(decoded)
 
 
-def _aggregate(rows: _Rows, spec: SynopsisSpec) -> Partial:
-    pane_of, pane_numbers = rows.panes(spec.panes)
-    group_of, groups, decoded = _groups(rows, spec.keys)
-    entries = pane_of if group_of is None else pane_of * groups + group_of
+def _aggregate(rows: _Rows | Summary, spec: SynopsisSpec) -> tuple[Summary, Partial]:
+    entries, pane_numbers, groups, decoded = _cells(rows, spec.panes, spec.keys)
     size = len(pane_numbers) * groups
-    if size <= _dense_limit(len(entries)):
-        counts = np.zeros(size, dtype=np.int64)
-        kernels.count_rows(entries, counts)
-        kept = np.flatnonzero(counts)
-        occurring = kept
-    else:
+    occurring = None
+    if size > _dense_limit(rows.whole.size):
         dense = pa.array(entries).dictionary_encode()
         entries = np.asarray(dense.indices, dtype=np.int64)
         occurring = np.asarray(dense.dictionary)
         size = len(occurring)
-        counts = np.zeros(size, dtype=np.int64)
-        kernels.count_rows(entries, counts)
-        kept = np.arange(size)
+    counts = np.zeros(size, dtype=np.int64)
+    rows.count(entries, counts)
+    kept = np.flatnonzero(counts)
+    if occurring is None:
+        occurring = kept
     layout = Layout.of(spec.measures)
-    ints, floats = layout.empty(len(kept))
-    ints[:, 0] = counts[kept]
     words: dict[int, pa.Array] = {}
-    for position, measure in enumerate(spec.measures):
-        _add_measure(rows, measure, entries, size, kept, layout, position, ints, floats, words)
+    if isinstance(rows, Summary):
+        ints, floats = rows.measured(layout, entries, size, kept)
+    else:
+        ints, floats = layout.empty(len(kept))
+        ints[:, 0] = counts[kept]
+        for position, measure in enumerate(spec.measures):
+            _add_measure(rows, measure, entries, size, kept, layout, position, ints, floats, words)
     local_groups = occurring % groups
     place = np.zeros(groups, dtype=np.int64)
     place[local_groups] = 1
     used = np.flatnonzero(place)
     place[used] = np.arange(len(used))
-    keys = tuple(
-        rows.key(key)[1].take(pa.array(codes[used])) for key, codes in zip(spec.keys, decoded, strict=True)
-    )
-    return Partial(
-        spec.name, keys, place[local_groups], pane_numbers[occurring // groups], ints, floats, words
-    )
+    keys = _keys_of(rows.whole, spec.keys, [codes[used] for codes in decoded])
+    panes = pane_numbers[occurring // groups]
+    summary = Summary(rows.whole, spec, pane_numbers, occurring, groups, decoded, ints, floats)
+    return summary, Partial(spec.name, keys, place[local_groups], panes, ints, floats, words)
 
 
-def _count_values(rows: _Rows, spec: SynopsisSpec) -> Partial:
+def _count_values(rows: _Rows | Summary, spec: SynopsisSpec) -> tuple[Summary, Partial]:
     """How often each value of the last key occurs, per pane and group of the others."""
     *keys, counted = spec.keys
-    pane_of, pane_numbers = rows.panes(spec.panes)
-    group_of, groups, decoded = _groups(rows, tuple(keys))
-    codes, values = rows.ranked(counted, is_hashed=spec.is_hashed)
-    width = len(values)
-    owners = pane_of if group_of is None else pane_of * groups + group_of
-    occurring, counts = _counted(owners * width + codes, len(pane_numbers) * groups * width)
-    owners, codes = np.divmod(occurring, width)
+    owners, pane_numbers, groups, decoded = _cells(rows, spec.panes, tuple(keys))
+    ranking = rows.ranking(counted, is_hashed=spec.is_hashed)
+    codes, _ = rows.key(counted)
+    ranks = codes if ranking.place is None else ranking.place[codes]
+    width = len(ranking.values)
+    size = len(pane_numbers) * groups * width
+    entries = kernels.combined(owners, width, ranks)
+    if size <= _dense_limit(rows.whole.size):
+        table = np.zeros(size, dtype=np.int32)
+        rows.count(entries, table)
+        cells, offsets, ranks, counts = kernels.filled_cells(table, width)
+    else:
+        occurring, counts = rows.counted(entries)
+        cells, offsets, ranks = kernels.cells_of(occurring, width)
     if spec.is_hashed:
         # Groups keep the least hashes only, and so may their parts.
-        kept = _rank_in_run(owners) <= HASHES
-        owners, codes, counts = owners[kept], codes[kept], counts[kept]
-    panes, locals_ = np.divmod(owners, groups)
+        lengths = np.diff(offsets)
+        kept = np.arange(len(ranks)) - np.repeat(offsets[:-1], lengths) <= HASHES
+        ranks, counts = ranks[kept], counts[kept]
+        offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.minimum(lengths, HASHES + 1))])
+    panes, locals_ = np.divmod(cells, groups)
     used = np.flatnonzero(np.bincount(locals_, minlength=groups))
     place = np.zeros(groups, dtype=np.int64)
     place[used] = np.arange(len(used))
-    known = tuple(rows.key(key)[1].take(pa.array(by[used])) for key, by in zip(keys, decoded, strict=True))
-    ints, floats = counts[:, None], np.zeros((len(counts), 0))
-    return Partial(
-        spec.name, (*known, values), place[locals_], pane_numbers[panes], ints, floats, values=codes
+    known = _keys_of(rows.whole, keys, [codes[used] for codes in decoded])
+    none = np.zeros((len(counts), 0))
+    ints = counts[:, None]
+    summary = Summary(rows.whole, spec, pane_numbers, cells, groups, decoded, ints, none, ranks, offsets)
+    return summary, Partial(
+        spec.name,
+        (*known, ranking.values),
+        place[locals_],
+        pane_numbers[panes],
+        _narrow(ints),
+        none,
+        values=_narrow(ranks),
+        offsets=offsets,
     )
 
 
-def _counted(entries: Int64Array, size: int) -> tuple[Int64Array, Int64Array]:
-    """The different entries in order, and how often each comes; all are less than `size`."""
-    if size <= _dense_limit(len(entries)):
-        counts = np.zeros(size, dtype=np.int64)
-        kernels.count_rows(entries, counts)
-        occurring = np.flatnonzero(counts)
-        return occurring, counts[occurring]
-    # Sorting half as many bytes takes a fraction of the time.
-    ordered = np.sort(entries.astype(np.int32) if size < 1 << 31 else entries)
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-    return ordered[starts].astype(np.int64), np.diff(np.append(starts, len(ordered)))
+def _keys_of(rows: Whole, keys: Sequence[Scalar], codes: Sequence[Int64Array]) -> tuple[pa.Array, ...]:
+    return tuple(rows.key(key)[1].take(pa.array(own)) for key, own in zip(keys, codes, strict=True))
 
 
-def _rank_in_run(owners: Int64Array) -> Int64Array:
-    """The place of each row among neighbours with the same owner, from 0."""
-    starts = np.flatnonzero(np.diff(owners, prepend=-1))
-    return np.arange(len(owners)) - np.repeat(starts, np.diff(np.append(starts, len(owners))))
+def _narrow(numbers: Int64Array) -> npt.NDArray[Any]:
+    """Numbers that are not negative in as few bytes as they need: they travel between processes."""
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 
 def _add_measure(

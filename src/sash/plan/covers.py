@@ -29,16 +29,22 @@ _MAX_MIXED_STEPS = 100
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """The names of synopses whose answers are put together, and of those that are taken away."""
+    """The names of synopses whose answers are put together, and of those that are taken away.
+
+    Those that are `beside` each other have the same rows: each gives the measures that those before it lack
+    (002, rule SS2).
+    """
 
     plus: tuple[str, ...]
     minus: tuple[str, ...] = ()
+    beside: bool = False
 
     def __len__(self) -> int:
         return len(self.plus) + len(self.minus)
 
     def __str__(self) -> str:
-        return " + ".join(self.plus) + "".join(f" − {name}" for name in self.minus)
+        added = (" | " if self.beside else " + ").join(self.plus)
+        return added + "".join(f" − {name}" for name in self.minus)
 
     @property
     def signed(self) -> tuple[tuple[str, int], ...]:

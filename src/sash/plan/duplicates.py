@@ -33,6 +33,11 @@ def is_subtractable(measure: Measure) -> bool:
     )
 
 
+def is_coded(measure: Measure) -> bool:
+    """Whether values are codes of strings, which are each synopsis's own and cannot be put together."""
+    return measure.kind in _EXTREMA and measure.argument is not None and measure.argument.type is Type.STRING
+
+
 def algebra_of(measures: tuple[Measure, ...], *, counts_matter: bool) -> Algebra:
     """The algebra of measures; numbers of rows and NULLs may only be asked whether they are 0."""
     values = [m for m in measures if m.kind not in (MeasureKind.ROWS, MeasureKind.NULLS)]

@@ -12,8 +12,10 @@ The idea is Krishnamurthy, Wu and Franklin's (On-the-fly sharing for streamed ag
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -78,12 +80,26 @@ class Panes:
     def number_at(self, instant: int) -> int:
         """The pane in which `instant` lies, its right edge included."""
         cycle = (instant - 1) // self.period
-        within = int(np.searchsorted(np.array(self.offsets), instant - cycle * self.period, side="left"))
+        within = bisect_left(self.offsets, instant - cycle * self.period)
         return cycle * len(self.offsets) + within
 
     def right_edge(self, number: int) -> int:
         cycle, within = divmod(number, len(self.offsets))
         return cycle * self.period + self.offsets[within]
+
+    def right_edges(self, numbers: Int64Array) -> Int64Array:
+        cycles, within = np.divmod(numbers, len(self.offsets))
+        edges: Int64Array = cycles * self.period + np.array(self.offsets)[within]
+        return edges
+
+    @lru_cache(maxsize=256)  # noqa: B019 - panes are values
+    def refine(self, others: Panes) -> bool:
+        """Whether all edges of the others are edges of these."""
+        cycle = math.lcm(self.period, others.period)
+        if cycle // others.period * len(others.offsets) > MAX_EDGES:
+            return False
+        edges = np.add.outer(np.arange(0, cycle, others.period), np.array(others.offsets))
+        return bool(np.isin((edges - 1) % self.period + 1, self.offsets).all())
 
     def last_closed(self, through: int) -> int:
         """The newest pane whose right edge is not after `through`."""

@@ -21,10 +21,9 @@ from functools import lru_cache
 
 from sash.lang.bound import AggregateCall, BoundSelect, QueryDefinition, Scalar, StreamDefinition, Window
 from sash.lang.periodic import not_yet
-from sash.lang.types import Type
 from sash.plan.covers import Cover, find_cover
-from sash.plan.duplicates import Algebra, algebra_of, counts_matter
-from sash.plan.measures import ROWS, Measure, MeasureKind, frequent_of, measures_of, values_of
+from sash.plan.duplicates import Algebra, algebra_of, counts_matter, is_coded
+from sash.plan.measures import ROWS, Measure, frequent_of, measures_of, values_of
 from sash.plan.panes import Panes
 from sash.plan.predicates import predicate_of
 from sash.plan.sketches import Sketched, SketchKind, sketches_of
@@ -311,7 +310,7 @@ def _cover_of_hosts(query: QueryDefinition, hosts: Hosts) -> Cover | None:
         and (spec.stream, spec.keys) == (select.stream, select.keys)
         and hosts.reach.get(spec.name, -1) >= select.window.range
     ]
-    return _find_cover([select], there, may_add=False) if there else None
+    return (_find_cover([select], there, may_add=False) or _find_beside(select, there)) if there else None
 
 
 def _find_cover(
@@ -321,21 +320,13 @@ def _find_cover(
 
     `may_add`: measures can be added to rows that a candidate has, but not only to be taken away again.
     """
-    calls = [call for select in selects for call in select.aggregates]
     measures = _measures(selects)
-    # Codes of strings are each synopsis's own.
-    is_coded = any(m.kind in _EXTREMA and m.argument and m.argument.type is Type.STRING for m in measures)
-    if is_coded or values_of(calls) or frequent_of(calls) or sketches_of(calls):
+    if not _can_be_combined(selects):
         return None
     predicate = predicate_of(selects[0].where)
     windows = {select.window for select in selects}
     algebra = algebra_of(measures, counts_matter=any(map(counts_matter, selects)))
-    fitting = [
-        spec
-        for spec in candidates
-        if not (spec.frequent or any(each.depends_on_panes for each in spec.sketches))
-        and all(_have(spec.panes, window) for window in windows)
-    ]
+    fitting = [spec for spec in candidates if _fits(spec, windows)]
     complete = [spec for spec in fitting if set(measures) <= set(spec.measures)]
     addable = Algebra.SENSITIVE if algebra is Algebra.SUBTRACTABLE else algebra
     usable = {spec.name: predicate_of(spec.where) for spec in (fitting if may_add else complete)}
@@ -345,7 +336,32 @@ def _find_cover(
     return cover
 
 
-_EXTREMA = (MeasureKind.MIN, MeasureKind.MAX)
+def _find_beside(select: BoundSelect, candidates: Iterable[SynopsisSpec]) -> Cover | None:
+    """Candidates of the very rows of a query that have all of its measures only together (rule SS2)."""
+    if not _can_be_combined([select]):
+        return None
+    predicate, missing, parts = predicate_of(select.where), set(_measures([select])), []
+    for spec in candidates:
+        if missing & set(spec.measures) and _fits(spec, {select.window}):
+            if spec.where == select.where or predicate_of(spec.where).equals(predicate):
+                parts.append(spec.name)
+                missing -= set(spec.measures)
+    return Cover(tuple(parts), beside=True) if parts and not missing else None
+
+
+def _can_be_combined(selects: Sequence[BoundSelect]) -> bool:
+    """Whether all is made of measures that several synopses give together."""
+    calls = [call for select in selects for call in select.aggregates]
+    if any(map(is_coded, _measures(selects))):
+        return False
+    return not (values_of(calls) or frequent_of(calls) or sketches_of(calls))
+
+
+def _fits(spec: SynopsisSpec, windows: Collection[Window]) -> bool:
+    """Whether the windows begin and end on its panes, which are not for lists or sketches of its own."""
+    if spec.frequent or any(each.depends_on_panes for each in spec.sketches):
+        return False
+    return all(_have(spec.panes, window) for window in windows)
 
 
 @lru_cache(maxsize=4096)

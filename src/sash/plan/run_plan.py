@@ -22,6 +22,7 @@ from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinitio
 from sash.plan.canonical import canonical
 from sash.plan.choices import choices_of
 from sash.plan.cost import Statistics
+from sash.plan.join_synopses import SharedJoin, plan_joins, readers_in
 from sash.plan.optimize import optimize
 from sash.plan.periodic import NO_HOSTS, Hosts, PeriodicPlan, is_periodic, plan_periodic
 from sash.plan.physical import Choices, Exec, to_physical
@@ -94,6 +95,7 @@ class RunPlan(PeriodicPlan):
     relations: tuple[RelationDefinition, ...] = ()
     one_time: tuple[ContinuousQuery, ...] = ()
     number: int = 0
+    joins: tuple[SharedJoin, ...] = ()
 
     def named(self, name: str) -> str:
         """A name of this plan's own."""
@@ -171,6 +173,8 @@ def plan_run(
     relations = tuple(relation for relation in program.relations if relation.name in used)
     streams = [stream for stream in program.streams if stream.name in used]
     bare = RunPlan((), (), (), continuous, (), relations, one_time, number)
+    joined = [query.definition for query in continuous]
+    bare = replace(bare, joins=plan_joins(joined, program.streams, statistics, bare.named("j")))
     for relation in relations:
         if not relation.is_static:
             # Whoever comes later needs the changes from the first on.
@@ -210,6 +214,7 @@ def united(plans: Sequence[RunPlan]) -> tuple[RunPlan, dict[str, str]]:
             tuple(scans.values()),
             tuple(relation for plan in plans for relation in plan.relations),
             tuple(query for plan in plans for query in plan.one_time),
+            joins=tuple(join for plan in plans for join in plan.joins),
         ),
         done,
     )
@@ -246,9 +251,11 @@ def feed_of(relation: RelationDefinition) -> StreamDefinition:
 
 def _scans(plan: RunPlan) -> Iterator[Scan]:
     found: dict[Node, Node] = {}
-    for query in (*plan.continuous, *plan.one_time):
-        for node in scan_nodes(query.plan):
-            found.setdefault(canonical(node), node)
+    joined = readers_in(plan.joins)
+    operators = [query.plan for query in (*plan.continuous, *plan.one_time) if query.name not in joined]
+    joins = [shared.join.physical.logical for shared in plan.joins]
+    for node in (scan for part in (*operators, *joins) for scan in scan_nodes(part)):
+        found.setdefault(canonical(node), node)
     for number, node in enumerate(found.values()):
         yield Scan(plan.named(f"scan{number}"), leaf_of(node).name, node)
     for relation in plan.relations:

@@ -12,9 +12,8 @@ from sash.lang import Program
 from sash.lang.bound import QueryDefinition
 from sash.plan.explain.measured import Run
 from sash.plan.explain.text import asked_queries
-from sash.plan.periodic import select_of
 from sash.plan.run_plan import standing_in
-from sash.runtime.explaining import fared
+from sash.runtime.explaining import fared, first_stream
 from sash.runtime.report import Monitor
 from sash.runtime.run import run_program
 
@@ -60,7 +59,7 @@ def analyze(
     chosen = dict(summary.chosen)
     streams = {stream.name: stream for stream in program.streams}
     for name, fares in summary.refreshes.items():
-        stream = streams[select_of(queries[name]).stream]
+        stream = streams[first_stream(queries[name])]
         chosen[name] = (*chosen.get(name, ()), fared(fares, stream))
     return Run(summary.seconds, summary.measured, summary.rates, chosen)
 

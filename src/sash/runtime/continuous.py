@@ -24,6 +24,7 @@ from sash.plan.run_plan import ContinuousQuery, RunPlan
 from sash.runtime.cell import Cell, StateFile, Work
 from sash.runtime.fragment import Fragment
 from sash.runtime.report import DRIVER, Held
+from sash.synopses.joined.aggregates import join_operators
 
 NAME = "answers"
 WAITING = -1
@@ -66,7 +67,7 @@ class ContinuousPlane:
         self._queries = {query.name: query for query in plan.continuous}
         self._schemas = {query.name: continuous_schema(query) for query in plan.continuous}
         self._one_time = plan.one_time
-        self._whole = build(plan)
+        self._whole = build(plan, join_operators)
         self.cut: Cut | None = cut(self._whole) if is_cut else None
         self.flow: Dataflow = self._whole if self.cut is None else self.cut.top
         self._cell = Cell(self.name, Fragment(self.flow), directory, durable=durable)

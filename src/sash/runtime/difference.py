@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from sash.errors import CheckpointError
 from sash.lang import Program
 from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinition
 from sash.plan.refresh import refreshed_as
@@ -78,3 +80,19 @@ def only(program: Program, queries: Collection[str]) -> tuple[Program, tuple[Que
     archives = tuple(archive for archive in program.archives if archive.name in queries)
     asked = tuple(query for query in asked_in(program) if query.name in queries)
     return replace(program, queries=standing, archives=archives, statements=()), asked
+
+
+def refuse_another_program(directory: Path, change: Difference) -> None:
+    """Queries may come and go between two runs, but a name must not come to mean something else."""
+    if change.stay and not change.changed:
+        return
+    what = "none of its queries is in the program"
+    if change.changed:
+        what = f"query {change.changed[0]}, or a stream or relation that it reads, is not what it was"
+    raise CheckpointError(
+        f"the checkpoint '{directory}' is of another program",
+        got=what,
+        hint="run what it was made by, give a query that has changed another name, or name another "
+        "checkpoint directory to start anew",
+        id="checkpoint-program",
+    )

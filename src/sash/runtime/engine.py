@@ -15,46 +15,43 @@ with other queries. A stream that a query has read stays in the run as long as i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from sash.archive import Rewrites, SlotResult, SlotWork, rewrite_in_threads
-from sash.errors import CheckpointError, InternalError, SashError, SinkError
+from sash.errors import InternalError, SashError
 from sash.lang import Program
-from sash.lang.bound import OneTimeQuery, QueryDefinition, StreamDefinition
-from sash.operators.bounds import with_bounds
+from sash.lang.bound import StreamDefinition
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.periodic import SynopsisSpec
-from sash.plan.placement import MAX_DRIVER_GROUPS
-from sash.plan.refresh import ELASTIC, EXACT
-from sash.plan.run_plan import RunPlan, plan_run, questions_in, reads_archives, standing_in
+from sash.plan.refresh import ELASTIC
+from sash.plan.run_plan import RunPlan, plan_run, standing_in
 from sash.runtime.admission import admit_number, admit_state
-from sash.runtime.archive_sink import ArchiveSink
-from sash.runtime.archived import once_archived, without_archives
 from sash.runtime.aside import Aside
+from sash.runtime.asked import answered_once, check_questions
+from sash.runtime.batches import RunBatch, run_exactly
 from sash.runtime.cell import StateFile
 from sash.runtime.checkpoint import CELLS, FEED, Checkpoint, Manifest, PartState
 from sash.runtime.clock import StreamState, advanced, begun
-from sash.runtime.continuous import continuous_schema
-from sash.runtime.difference import Difference, difference, only, refreshed_as_in
+from sash.runtime.difference import difference, only, refreshed_as_in, refuse_another_program
 from sash.runtime.divided import DividedPlan, DividedTurn
 from sash.runtime.feed import Entry, Feeder
 from sash.runtime.feedlog import FeedLog
 from sash.runtime.files import told
-from sash.runtime.harvest import Harvest, PartHarvest
-from sash.runtime.history import RunHistory
+from sash.runtime.harvest import Harvest
+from sash.runtime.keeping import Keeping
 from sash.runtime.ledger import Ledger
 from sash.runtime.limits import Guard, Limits, default_state
-from sash.runtime.look import OnceAnswer, look, refuse_unkept
 from sash.runtime.lookup import KeptPanes
 from sash.runtime.memory import resident_bytes
 from sash.runtime.meters import Meters
+from sash.runtime.options import Options
+from sash.runtime.outputs import Outputs, check_places
 from sash.runtime.pane_files import PANES, PaneFile, PaneFolder, still_needed
 from sash.runtime.part import Part, narrow
 from sash.runtime.partitions import PartTurn, Routes, Turn, cell_name, first_files, part_of, routes
@@ -62,58 +59,17 @@ from sash.runtime.placing import crowded
 from sash.runtime.plane import QueryPlane
 from sash.runtime.recipe import Recipe, fingerprint
 from sash.runtime.refreshing import Refreshing
-from sash.runtime.relations import Given, read_relations
-from sash.runtime.report import BatchReport, Measures, Monitor, Parts, Silent, Summary
+from sash.runtime.relations import read_relations
+from sash.runtime.report import BatchReport, Measures, Parts, Summary
 from sash.runtime.retained import (
-    FIRST,
-    RETAINED,
     Keep,
-    KeptFile,
-    Snapshot,
-    forget,
-    index_kept,
-    kept_rows,
-    live,
 )
 from sash.runtime.scans import scan_rows
-from sash.runtime.sinks import Sink, open_sink
-from sash.runtime.sources import Chunk, Source, open_source
-from sash.runtime.stage import ChunkResult, misjudged
+from sash.runtime.sources import Source, open_source
+from sash.runtime.stage import ChunkResult
 from sash.runtime.stopwatch import Stopwatch
 from sash.runtime.synopsis_plane import Firsts
-from sash.scheduling import DEFAULT, POLICIES
-from sash.synopses.refresh import answer_schema
-
-DEFAULT_BATCH_ROWS = 2_000_000
-# Later than every batch.
-_EVERY = 1 << 62
-Newest = Mapping[tuple[str, int], int | None]
-"""The newest timestamp before each chunk, by (stream, sequence)."""
-RunBatch = Callable[[Entry, Sequence[Chunk], Newest], Harvest]
-"""Runs chunks of a batch, all of them or some once more; where operators run in tasks, those, too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to run a program, whatever it says."""
-
-    base_dir: Path = field(default_factory=Path.cwd)
-    checkpoint: Path | None = None
-    aside: Path | None = None
-    batch_rows: int = DEFAULT_BATCH_ROWS
-    master: str = "local[*]"
-    partitions: int | None = None
-    # Bytes; None: what is usual, 0: no bound.
-    max_state: int | None = None
-    max_memory: int | None = None
-    max_driver_groups: int = MAX_DRIVER_GROUPS
-    record_history: Path | None = None
-    given: Given = field(default_factory=dict)
-    refresh: str = EXACT
-    policy: str = DEFAULT.slug
-    max_queries: int | None = None
-    debug: bool = False
-    monitor: Monitor = field(default_factory=Silent)
+from sash.scheduling import POLICIES
 
 
 class Engine:
@@ -137,27 +93,26 @@ class Engine:
         self.partitions = partitions
         self._state = options.checkpoint or state
         self._program = program
-        # Who writes sub-indices of archives.
-        self.rewrite: Rewrites = rewrite_in_threads
         self._worker = ThreadPoolExecutor(1, "sash-answers") if overlap else None
         # What is wrong with the program is told before anything is touched.
         self._planned = plan_run(program)
-        self._check_questions()
+        check_questions(program, self._planned.streams)
         refreshing = Refreshing(POLICIES[options.policy], usual=options.refresh)
         self.plane = QueryPlane(refreshing=refreshing)
         self._admit(self._planned, program, len(self._planned.definitions))
         self._sources = {stream.name: self._open_source(stream) for stream in self._planned.streams}
-        self._sinks = self._open_sinks(self._planned)
-        self._check_places(self._planned.definitions, self._sources)
+        durable = options.checkpoint is not None
+        self.outputs = Outputs(options.base_dir, durable=durable, in_background=overlap)
+        self.outputs.add(self.outputs.prepare(self._planned))
+        check_places(self._planned.definitions, self._sources, options.base_dir)
         self._checkpoint = None
         if options.checkpoint is not None:
             self._checkpoint = Checkpoint(options.checkpoint, runtime, options.base_dir)
         aside = options.aside or (options.checkpoint or options.base_dir) / "aside"
-        self._aside = Aside(aside, durable=options.checkpoint is not None)
+        self._aside = Aside(aside, durable=durable)
         if options.aside is not None or options.checkpoint is None:
             self._aside.check()
         self._feeder = Feeder({}, options.batch_rows, _chunk_rows(options.batch_rows, cores))
-        self._answered: dict[str, int] = {}
         self._meters = Meters(self.plane)
         self._live: set[str] = set()
         # The seconds that writing and committing took.
@@ -168,10 +123,7 @@ class Engine:
         self._feed_log: FeedLog | None = None
         # How many parts the run has had.
         self._made = 0
-        self._kept: list[KeptFile] = []
-        # For questions: the committed states.
-        self.ledger: Ledger | None = None
-        self._history: RunHistory | None = None
+        self._keeping = Keeping(self._state, durable=durable)
         # How far things are with the last batch taken; the plane may be one batch behind.
         self.streams: Mapping[str, StreamState] = {}
         self.firsts: Firsts = {}
@@ -204,6 +156,11 @@ class Engine:
         return self._is_last_taken
 
     @property
+    def ledger(self) -> Ledger | None:
+        """The committed states, for questions."""
+        return self._keeping.ledger
+
+    @property
     def cells_directory(self) -> Path:
         """Where operators that run in tasks have their state."""
         assert self._state is not None
@@ -227,67 +184,6 @@ class Engine:
         _ = source.heartbeat
         return source
 
-    def _open_sinks(self, plan: RunPlan) -> dict[str, Sink]:
-        sinks: dict[str, Sink] = {}
-        archived = {query.name: query for query in plan.continuous if query.definition.archive is not None}
-        for definition, schema in _answers(plan):
-            if definition.name in archived:
-                sink: Sink = ArchiveSink(
-                    archived[definition.name],
-                    plan,
-                    self.options.base_dir,
-                    self._rewrite_slots,
-                    in_background=self._worker is not None,
-                )
-            else:
-                sink = open_sink(definition.sink, schema, self.options.base_dir)
-            sink.check()
-            sink.durable = self.options.checkpoint is not None
-            sinks[definition.name] = sink
-        return sinks
-
-    def _check_questions(self) -> None:
-        """Refuse questions about archives and streams that do not keep what they need until the end."""
-        for question in questions_in(self._program):
-            if reads_archives(question.plan):
-                refuse_unkept(question, self._program.streams, [s.name for s in self._planned.streams])
-
-    def _rewrite_slots(self, work: Sequence[SlotWork]) -> Sequence[SlotResult]:
-        return self.rewrite(work)
-
-    def _check_places(self, queries: Iterable[QueryDefinition], sources: Mapping[str, Source]) -> None:
-        """Refuse queries that write to the same place, or to where a stream is read."""
-        taken: dict[str, str] = {}
-        queries = tuple(queries)
-        archives = {
-            query.name: (self.options.base_dir / Path(query.archive.sink).expanduser()).resolve()
-            for query in queries
-            if query.archive is not None
-        }
-        for definition in queries:
-            scheme, _, rest = (part.strip() for part in definition.sink.partition(":"))
-            if scheme.lower() in ("console", "noop"):
-                continue
-            place = str((self.options.base_dir / Path(rest).expanduser()).resolve())
-            if place in taken:
-                raise SinkError(
-                    f"queries {taken[place]} and {definition.name} write to the same place '{rest}'",
-                    hint="give each query a file of its own",
-                )
-            folder = next((name for name in archives if Path(place).is_relative_to(archives[name])), None)
-            if folder not in (None, definition.name):
-                raise SinkError(
-                    f"query {definition.name} writes into the directory of the archive {folder}",
-                    hint="an archive has its directory for itself: name another place",
-                )
-            for name, source in sources.items():
-                if source.reads(place):
-                    raise SinkError(
-                        f"query {definition.name} writes to '{rest}', which stream {name} reads",
-                        hint="give the query a file of its own: a run replaces what its output held before",
-                    )
-            taken[place] = definition.name
-
     # ------------------------------------------------------------------ the start
 
     def load(self) -> None:
@@ -297,9 +193,7 @@ class Engine:
             assert self._state is not None
             self._feed_log = FeedLog(self._state / FEED)
         start = -1 if self._manifest is None else self._manifest.batch - 1
-        if self.options.record_history is not None:
-            self._history = RunHistory(self.options.record_history, start, self.options.monitor.warning)
-        self.ledger = Ledger(start, self._history)
+        self._keeping.begin(start, self.options)
         if self.partitions is not None:
             for directory in (self.cells_directory, self.panes_directory):
                 with told(directory, "make"):
@@ -328,14 +222,14 @@ class Engine:
             parts.append(self._part(plan, saved.since))
         parts = narrow(parts, {saved.number: saved.dropped for saved in manifest.parts})
         change = difference(parts, self._program)
-        _refuse_another_program(self._checkpoint.directory, change)
+        refuse_another_program(self._checkpoint.directory, change)
         parts = narrow(parts, change.gone)
         self.through = manifest.complete_through
         self.streams = manifest.streams
         self.firsts = {saved.number: saved.first for saved in manifest.parts}
         self.cells = dict(manifest.cells)
         self._made = manifest.made
-        self._kept = list(manifest.kept)
+        self._keeping.files = list(manifest.kept)
         self.committed = self.taken = manifest.batch
         if self.partitions is not None:
             # Before they are read: they may be too large for the driver.
@@ -358,7 +252,8 @@ class Engine:
         )
         ended = {name for name, state in self.streams.items() if state.ended}
         self._feeder.resume(manifest.batch + 1, manifest.positions, ended, manifest.is_last)
-        self._answered.update({query.name: manifest.answered[query.name] for query in self.plan.definitions})
+        answered = {query.name: manifest.answered[query.name] for query in self.plan.definitions}
+        self.outputs.answered.update(answered)
         for names in change.gone.values():
             told_of = f"query {', '.join(sorted(names))} is not in the program any more"
             self.options.monitor.warning(f"{told_of}: its state is dropped, what it has written stays")
@@ -380,20 +275,9 @@ class Engine:
 
     def open_outputs(self) -> None:
         """Go on with the outputs where the checkpoint says, or replace them; the last step before batches."""
-        committed = {} if self._manifest is None else self._manifest.sinks
-        for name, sink in self._sinks.items():
-            sink.open(committed.get(name))
+        self.outputs.open({} if self._manifest is None else self._manifest.sinks)
         self._aside.open(self._sources, {} if self._manifest is None else self._manifest.aside)
-        self._prepare_keeping()
-
-    def _prepare_keeping(self) -> None:
-        """Let the rows that are kept have the indexes of the program, and no others; nothing is under way."""
-        keep = self.keep(self.taken)
-        if keep is not None:
-            with told(self._retained, "make"):
-                self._retained.mkdir(exist_ok=True)
-            index_kept(keep, self._kept, self.plan.streams)
-            forget(replace(keep, batch=_EVERY), self._kept, self.plan.streams)
+        self._keeping.prepare(self.keep(self.taken), self.plan.streams)
 
     # ------------------------------------------------------------------ other queries
 
@@ -406,10 +290,10 @@ class Engine:
         self._admit(plan, program, len(standing_in(program)))
         here = {name: source for name, source in self._sources.items() if self._stays(source, program)}
         opened = {s.name: self._open_source(s) for s in plan.streams if s.name not in here}
-        sinks = self._open_sinks(plan)
+        sinks = self.outputs.prepare(plan)
         gone = {name for names in change.gone.values() for name in names}
         staying = [query for query in self.plan.definitions if query.name not in gone]
-        self._check_places((*staying, *plan.definitions), {**here, **opened})
+        check_places((*staying, *plan.definitions), {**here, **opened}, self.options.base_dir)
         relations = self._read_relations(plan)
         with ExitStack() as undo:
             for name, sink in sinks.items():
@@ -419,23 +303,18 @@ class Engine:
             undo.pop_all()
         # Nothing of this can be refused any more, but for the output of a query that is made anew.
         for name in gone:
-            if name in self._sinks:
-                self._sinks.pop(name).close()
-                del self._answered[name]
+            self.outputs.drop(name)
             if name in sinks:
                 sinks[name].open(None)
-        self._sinks.update(sinks)
-        for archive in program.archives:
-            known = self._sinks[archive.name]
-            if isinstance(known, ArchiveSink) and known.definition != archive:
-                known.migrate(archive)
+        self.outputs.add(sinks)
+        self.outputs.migrate(program.archives)
         self._sources = {**here, **opened}
         self.streams = {name: state for name, state in self.streams.items() if name in here}
         self._program = program
         self._set(narrow(list(self.plane.parts.values()), change.gone, plan))
         if change.new:
             self._add(plan, relations)
-        self._prepare_keeping()
+        self._keeping.prepare(self.keep(self.taken), self.plan.streams)
 
     def _stays(self, source: Source, program: Program) -> bool:
         """Whether a stream stays in the run; those that are feeds of relations go with their part."""
@@ -466,25 +345,18 @@ class Engine:
                     durable=self._checkpoint is not None,
                 )
             )
-        self._answered.update(dict.fromkeys((query.name for query in plan.definitions), 0))
+        self.outputs.answered.update(dict.fromkeys((query.name for query in plan.definitions), 0))
 
     def _kept_for(self, plan: RunPlan) -> list[tuple[str, int, Delta]]:
         """New queries begin with the rows that their streams keep: synopses take them in, scans are given."""
-        snapshot = None if self.ledger is None else self.ledger.latest
-        if snapshot is None:
-            return []
         found: list[tuple[str, int, Delta]] = []
         partials: list[Partial] = []
         first = dict(self.firsts[plan.number])
-        for stream in plan.streams:
-            if stream.retain is None or stream.name not in snapshot.streams:
-                continue
-            since = FIRST if self.through is None else self.through - stream.retain
-            for rank, ts, table in kept_rows(snapshot, stream, since):
-                first[stream.name] = min(int(ts.min()), first.get(stream.name, int(ts.min())))
-                partials.extend(preaggregate(ts, table, plan.synopses_of(stream.name)))
-                for scan in plan.scans_of(stream.name):
-                    found.append((scan.name, rank, scan_rows(scan, stream, ts, table).delta))
+        for stream, rank, ts, table in self._keeping.rows_of(plan.streams, self.through):
+            first[stream.name] = min(int(ts.min()), first.get(stream.name, int(ts.min())))
+            partials.extend(preaggregate(ts, table, plan.synopses_of(stream.name)))
+            for scan in plan.scans_of(stream.name):
+                found.append((scan.name, rank, scan_rows(scan, stream, ts, table).delta))
         for partial in partials:
             self.plane.absorb_partial(partial)
         if self._panes is not None:
@@ -609,7 +481,8 @@ class Engine:
             raise InternalError(f"batch {entry.number} came after batch {self.taken}")
         watch = Stopwatch()
         self._place()
-        harvest = self._run_exactly(entry, run)
+        in_tasks = self.partitions is not None
+        harvest = run_exactly(entry, run, self.plane, self.streams, in_tasks=in_tasks)
         watch.lap("read")
         self.streams = advanced(self.streams, harvest.results, entry.ended, entry.beats)
         self.firsts = {part: begun(first, harvest.results) for part, first in self.firsts.items()}
@@ -651,14 +524,7 @@ class Engine:
 
     def keep(self, batch: int) -> Keep | None:
         """Where the tasks of a batch put rows that are kept; None: nothing is."""
-        if self._state is None or all(stream.retain is None for stream in self.plan.streams):
-            return None
-        return Keep(self._retained, batch, self._checkpoint is not None, self._program.indexes)
-
-    @property
-    def _retained(self) -> Path:
-        assert self._state is not None
-        return self._state / RETAINED
+        return self._keeping.place(batch, self.plan.streams, self._program.indexes)
 
     def settle(self) -> None:
         """Wait until every batch taken is committed; raises what went wrong with it."""
@@ -669,8 +535,7 @@ class Engine:
     def settle_archives(self) -> None:
         """Wait, too, until archives are as far as they are promised to be."""
         self.settle()
-        for sink in self._archives().values():
-            sink.settle()
+        self.outputs.settle_archives()
 
     def _complete(
         self,
@@ -686,15 +551,13 @@ class Engine:
         for name, tables in self.plane.answer(entry.number, harvest, seconds).items():
             given[name] = pa.concat_tables(tables)
         watch.lap("answer")
-        for name, table in given.items():
-            self._sinks[name].write(table)
-            self._answered[name] += table.num_rows
+        self.outputs.write(given)
         self._aside.write(harvest.results)
         watch.lap("write")
         self._commit(entry, harvest)
         watch.lap("commit")
         self._rest = watch.laps["write"] + watch.laps["commit"]
-        archives = self._archives()
+        archives = self.outputs.archives
         shown = {name: table for name, table in given.items() if name not in archives}
         self._is_crowded = self._is_crowded or bool(self._crowded())
         report = self._report(entry, harvest.results, shown, watch)
@@ -714,55 +577,11 @@ class Engine:
             return None
         return (through - before) / 1e6 - watch.total - self._rest
 
-    def _archives(self) -> dict[str, ArchiveSink]:
-        return {name: sink for name, sink in self._sinks.items() if isinstance(sink, ArchiveSink)}
-
-    def _run_exactly(self, entry: Entry, run: RunBatch) -> Harvest:
-        """Run a batch, and once more what judged a late row wrongly."""
-        bars = self.plane.clock.bars(self.streams)
-        given = {(chunk.stream, chunk.sequence): bars[chunk.stream] for chunk in entry.chunks}
-        harvest = run(entry, entry.chunks, given)
-        wrong = misjudged(harvest.results, bars, self.plane.clock.slacks)
-        has_operators = bool(self.plan.continuous or self.plan.one_time)
-        is_divided = self.partitions is not None and (has_operators or bool(self.routes.divided))
-        if wrong and is_divided:
-            # The operators have not taken in anything that is wrong, and wait for the rest.
-            harvest = run(entry, entry.chunks, {**given, **wrong})
-        elif wrong:
-            again = [chunk for chunk in entry.chunks if (chunk.stream, chunk.sequence) in wrong]
-            right = [r for r in harvest.results if (r.stream, r.sequence) not in wrong]
-            harvest = replace(harvest, results=[*right, *run(entry, again, wrong).results])
-        results = sorted(harvest.results, key=lambda result: (result.stream, result.sequence))
-        parts = harvest.parts if self.partitions is not None else self._scanned(results)
-        return replace(harvest, results=results, parts=parts)
-
-    def _scanned(self, results: Sequence[ChunkResult]) -> dict[int, PartHarvest]:
-        """The rows of scans, where all operators are here: they are for them."""
-        parts = {}
-        for number, part in self.plane.parts.items():
-            rows = [
-                (scan.name, result.sequence, rows.delta)
-                for result in results
-                for rows in result.scanned
-                for scan in part.plan.scans
-                if self.plane.scans[scan.name] == rows.scan
-            ]
-            parts[number] = PartHarvest(tuple(rows))
-        return parts
-
     def _commit(self, entry: Entry, harvest: Harvest) -> None:
-        for sink in self._sinks.values():
-            sink.reach(self.plane.complete_through)
-        archives = self._archives().values()
-        for archive in archives:
-            archive.observe(self.plane.streams)
-        sinks = {name: sink.commit() for name, sink in self._sinks.items()}
-        if entry.is_last:
-            for archive in archives:
-                archive.settle()
+        through, definitions = self.plane.complete_through, self.plan.streams
+        sinks = self.outputs.commit(through, self.plane.streams, is_last=entry.is_last)
         aside = self._aside.commit()
-        self._kept.extend(result.kept for result in harvest.results if result.kept is not None)
-        self._kept = live(self._kept, self.plan.streams, self.plane.complete_through)
+        self._keeping.take(harvest.results, definitions, through)
         panes = self._save_panes(entry.number, harvest)
         if self._checkpoint is not None:
             parts = self.plane.parts.values()
@@ -770,18 +589,18 @@ class Engine:
                 Manifest(
                     entry.number,
                     self.plane.streams,
-                    self.plane.complete_through,
+                    through,
                     entry.positions,
                     entry.is_last,
                     sinks,
-                    self._answered,
+                    self.outputs.answered,
                     panes,
                     aside,
                     {**harvest.files, **self.plane.files},
                     self.partitions or 1,
                     tuple(PartState(p.number, p.first, tuple(sorted(p.dropped)), p.since) for p in parts),
                     self._made,
-                    tuple(self._kept),
+                    tuple(self._keeping.files),
                     self.plane.held_from(),
                     self.plane.lasts(),
                     self.plane.refreshing.snapshot(),
@@ -794,9 +613,7 @@ class Engine:
             self._panes.keep(panes)
         self.committed = entry.number
         self._publish()
-        keep = self.keep(entry.number)
-        if keep is not None:
-            forget(keep, self._kept, self.plan.streams)
+        self._keeping.forget(self.keep(entry.number), definitions)
 
     def _save_panes(self, batch: int, harvest: Harvest) -> tuple[PaneFile, ...]:
         """Write what the batch adds to the driver's synopses; gives all pane files that windows need."""
@@ -813,26 +630,13 @@ class Engine:
 
     def _publish(self) -> None:
         """Let questions be answered from what is known now."""
-        if self._state is None or self.ledger is None:
-            return
-        snapshot = Snapshot(
-            self._retained,
-            self.committed,
-            self.plane.complete_through,
-            self.plane.streams,
-            tuple(self._kept),
-            self._kept_panes(),
-        )
-        retains = {stream.name: stream.retain for stream in self.plan.streams if stream.retain is not None}
-        self.ledger.commit(snapshot, retains)
-        if self._history is not None:
-            self._history.flush()
-
-    def _kept_panes(self) -> KeptPanes | None:
-        if self._checkpoint is None:
-            return None
-        panes, divided = self._checkpoint.panes, frozenset(self.plane.kept.divided)
-        return KeptPanes(self.plan, panes.directory, tuple(panes.live), divided, self.partitions or 1)
+        panes = None
+        if self._checkpoint is not None:
+            files, divided = self._checkpoint.panes, frozenset(self.plane.kept.divided)
+            live = tuple(files.live)
+            panes = KeptPanes(self.plan, files.directory, live, divided, self.partitions or 1)
+        through, states = self.plane.complete_through, self.plane.streams
+        self._keeping.publish(self.committed, through, states, self.plan.streams, panes)
 
     def check_feed(self) -> None:
         """Raise CheckpointError if the feed has gone away: who reads it elsewhere would wait for ever."""
@@ -847,7 +651,7 @@ class Engine:
     def _report(
         self, entry: Entry, results: Sequence[ChunkResult], given: Mapping[str, pa.Table], watch: Stopwatch
     ) -> BatchReport:
-        streams, answered = self.plane.streams, dict(self._answered)
+        streams, answered = self.plane.streams, dict(self.outputs.answered)
         newest = {name: state.newest for name, state in streams.items()}
         now = time.time()
         return BatchReport(
@@ -864,7 +668,7 @@ class Engine:
             {name: now - at / 1e6 for name, at in newest.items() if name in self._live and at is not None},
             self.plane.state,
             resident_bytes(),
-            {name: sink.report for name, sink in self._archives().items() if sink.report is not None},
+            self.outputs.updates,
             lambda: self._measure(answered, now),
             lambda: self.plane.refreshed(now, self._live),
             now,
@@ -888,34 +692,17 @@ class Engine:
             time.monotonic() - self._started,
             self.plane.complete_through,
             {name: state.counts for name, state in self.plane.streams.items()},
-            dict(self._answered),
+            dict(self.outputs.answered),
             interrupted,
             self._aside.directory,
-            self.plane.measured(self._answered),
+            self.plane.measured(self.outputs.answered),
             self.plane.rates(),
-            self._once(),
+            answered_once(self._program, self.plane.once(), self.ledger, self.options.base_dir),
             {query.name: self.plane.notes(query.synopsis) for query in self.plane.plan.queries},
             self.plane.refreshed(time.time(), self._live),
         )
         self.options.monitor.finished(summary)
         return summary
-
-    def _once(self) -> dict[str, pa.Table]:
-        """The answers of one-time queries, in the order of the program."""
-        answers = self.plane.once()
-        for query in questions_in(self._program):
-            if reads_archives(query.plan):
-                answers[query.name] = self._once_archived(OneTimeQuery(query.plan)).table
-        return {
-            query.name: answers[query.name].cast(with_bounds(answers[query.name].schema, query.plan))
-            for query in questions_in(self._program)
-        }
-
-    def _once_archived(self, question: OneTimeQuery) -> OnceAnswer:
-        asked = without_archives(question, self._program, self.options.base_dir)
-        if not asked.reads_changes:
-            return once_archived(asked, self.options.base_dir)
-        return look(asked.program, self.ledger, self.options.base_dir, given=asked.given)
 
     def close(self) -> None:
         """Let go of everything, also after a failure, which is what the user should hear of."""
@@ -930,37 +717,10 @@ class Engine:
             for part in self.plane.parts.values():
                 held.callback(part.close)
             held.callback(self._aside.close)
-            if self._history is not None:
-                held.callback(self._history.close)
-            for sink in self._sinks.values():
-                held.callback(sink.close)
+            self._keeping.close_with(held)
+            self.outputs.close_with(held)
             if self._worker is not None:
                 held.callback(self._worker.shutdown)
-
-
-def _refuse_another_program(directory: Path, change: Difference) -> None:
-    """Queries may come and go between two runs, but a name must not come to mean something else."""
-    if change.stay and not change.changed:
-        return
-    what = "none of its queries is in the program"
-    if change.changed:
-        what = f"query {change.changed[0]}, or a stream or relation that it reads, is not what it was"
-    raise CheckpointError(
-        f"the checkpoint '{directory}' is of another program",
-        got=what,
-        hint="run what it was made by, give a query that has changed another name, or name another "
-        "checkpoint directory to start anew",
-        id="checkpoint-program",
-    )
-
-
-def _answers(plan: RunPlan) -> Iterator[tuple[QueryDefinition, pa.Schema]]:
-    """All queries and what they give."""
-    for query in plan.queries:
-        schema = answer_schema(query.select, plan.stream(query.select.stream))
-        yield query.definition, with_bounds(schema, query.definition.plan)
-    for continuous in plan.continuous:
-        yield continuous.definition, with_bounds(continuous_schema(continuous), continuous.definition.plan)
 
 
 def _chunk_rows(batch_rows: int, cores: int) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from sash.lang import Program
+from sash.lang.algebra import Stream
 from sash.lang.bound import QueryDefinition, StreamDefinition
 from sash.plan.explain import explain_program
 from sash.plan.explain.measured import Run
@@ -39,22 +40,24 @@ def explained(
 ) -> str:
     """`explain_program` with all that there is to say; `fares`: of a run, or how one would be."""
     notes = {name: (line,) for name, line in passes(program).items()}
-    return explain_program(program, form, query, run, notes | _refreshed(program, fares))
+    for name, lines in _refreshed(program, fares).items():
+        notes[name] = (*notes.get(name, ()), *lines)
+    return explain_program(program, form, query, run, notes)
 
 
 def _refreshed(program: Program, fares: Fares) -> dict[str, tuple[str, ...]]:
     queries = {query.name: query for query in (*standing_in(program), *asked_queries(program))}
-    periodic = {name: query for name, query in queries.items() if is_periodic(query)}
     streams = {stream.name: stream for stream in program.streams}
-    planned = shared_in(program.streams, periodic.values())
+    planned = shared_in(program.streams, queries.values())
     shared = planned | {name: each.shared for name, each in fares.queries.items() if each.shared is not None}
     notes = {}
-    for name, query in periodic.items():
-        lines = [_shared(name, shared), _asked(query, fares)]
-        if select_of(query).keys:
+    for name in planned:
+        query = queries[name]
+        lines = [_shared(name, shared), *([_asked(query, fares)] if is_periodic(query) else [])]
+        if is_periodic(query) and select_of(query).keys:
             lines.append(_kept(query, fares))
         if name in fares.queries:
-            lines.append(fared(fares.queries[name], streams[select_of(query).stream]))
+            lines.append(fared(fares.queries[name], streams[first_stream(query)]))
         notes[name] = tuple(lines)
     return notes
 
@@ -90,6 +93,11 @@ def _kept(query: QueryDefinition, fares: Fares) -> str:
         return f"groups divided by {by} among partitions, if there are any: WITH (state = '{state}')"
     most = f"{MAX_DRIVER_GROUPS:,} of them (--max-driver-groups)"
     return f"groups with the driver; beyond {most} divided by {by} among partitions, if there are any"
+
+
+def first_stream(query: QueryDefinition) -> str:
+    """A stream whose time is that of the query's answers."""
+    return next(leaf.name for leaf in query.plan.walk() if isinstance(leaf, Stream))
 
 
 def fared(fares: Refreshed, stream: StreamDefinition) -> str:

@@ -60,6 +60,7 @@ class Part:
             queries=tuple(q for q in self.plan.queries if q.name not in self.dropped),
             continuous=tuple(q for q in self.plan.continuous if q.name not in self.dropped),
             one_time=tuple(q for q in self.plan.one_time if q.name not in self.dropped),
+            joins=tuple(left for join in self.plan.joins if (left := join.without(self.dropped)).queries),
             scans=tuple(scan for scan in self.plan.scans if scan.name in self.continuous.sources),
         )
 

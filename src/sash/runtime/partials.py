@@ -24,14 +24,15 @@ from sash.state.ordering import to_ordinal
 
 
 def to_table(spec: SynopsisSpec, partial: Partial) -> pa.Table:
-    places = [partial.groups] * len(partial.keys)
+    owners = partial.owners
+    places = [partial.groups[owners]] * len(partial.keys)
     if partial.values is not None:
         places[-1] = partial.values
     columns: dict[str, pa.Array] = {
         f"k{i}": key.take(pa.array(place))
         for i, (key, place) in enumerate(zip(partial.keys, places, strict=True))
     }
-    columns["pane"] = pa.array(partial.panes)
+    columns["pane"] = pa.array(partial.panes[owners])
     layout = Layout.of(spec.measures)
     for column in range(partial.ints.shape[1]):
         values = partial.ints[:, column]
@@ -40,7 +41,7 @@ def to_table(spec: SynopsisSpec, partial: Partial) -> pa.Table:
             codes = pa.array(values, mask=(values < 0) | (values >= len(words)))
             columns[f"i{column}"] = words.take(codes)
         else:
-            columns[f"i{column}"] = pa.array(values)
+            columns[f"i{column}"] = pa.array(values.astype(np.int64, copy=False))
     for column in range(partial.floats.shape[1]):
         columns[f"f{column}"] = pa.array(partial.floats[:, column])
     return pa.table(columns)
@@ -64,8 +65,10 @@ def from_table(spec: SynopsisSpec, table: pa.Table) -> Partial:
         floats[:, column] = np.asarray(table.column(f"f{column}"))
     keys = tuple(table.column(f"k{i}").combine_chunks() for i in range(len(spec.keys)))
     rows = np.arange(table.num_rows)
-    values = None if spec.of is None else rows
-    return Partial(spec.name, keys, rows, np.asarray(table.column("pane")), ints, floats, words, values)
+    panes = np.asarray(table.column("pane"))
+    if spec.of is None:
+        return Partial(spec.name, keys, rows, panes, ints, floats, words)
+    return Partial(spec.name, keys, rows, panes, ints, floats, words, rows, np.arange(table.num_rows + 1))
 
 
 def string_columns(layout: Layout) -> frozenset[int]:
@@ -83,13 +86,13 @@ def string_columns(layout: Layout) -> frozenset[int]:
 def by_partition(partial: Partial, of: int) -> Iterator[tuple[int, Partial]]:
     """The rows of a partial by the partition, of so many, that their groups belong to."""
     at = _places(partial, of)
-    rows_at = at[partial.groups]
-    order = np.argsort(rows_at, kind="stable")
-    bounds = np.searchsorted(rows_at[order], np.arange(of + 1))
+    cells_at = at[partial.groups]
+    order = np.argsort(cells_at, kind="stable")
+    bounds = np.searchsorted(cells_at[order], np.arange(of + 1))
     for partition in range(of):
-        rows = order[bounds[partition] : bounds[partition + 1]]
-        if len(rows):
-            yield partition, _taken(partial, rows, at == partition)
+        cells = order[bounds[partition] : bounds[partition + 1]]
+        if len(cells):
+            yield partition, _taken(partial, cells, at == partition)
 
 
 def part_of(partial: Partial, partition: int, of: int) -> Partial:
@@ -104,22 +107,24 @@ def _places(partial: Partial, of: int) -> npt.NDArray[np.int64]:
     return places([plain(key) for key in keys], len(keys[0]), of)
 
 
-def _taken(partial: Partial, rows: npt.NDArray[np.int64], groups: npt.NDArray[np.bool_]) -> Partial:
-    """Some rows of a partial, in their order, with the groups that are marked."""
+def _taken(partial: Partial, cells: npt.NDArray[np.int64], groups: npt.NDArray[np.bool_]) -> Partial:
+    """Some panes of groups, in their order, with the groups that are marked."""
     numbers = np.cumsum(groups) - 1
     marked = pa.array(groups)
-    if partial.values is None:
-        keys, values = tuple(key.filter(marked) for key in partial.keys), None
-    else:
-        used, values = np.unique(partial.values[rows], return_inverse=True)
-        *own, given = partial.keys
-        keys = (*(key.filter(marked) for key in own), given.take(pa.array(used)))
+    chosen = replace(partial, groups=numbers[partial.groups[cells]], panes=partial.panes[cells])
+    if partial.values is None or partial.offsets is None:
+        keys = tuple(key.filter(marked) for key in partial.keys)
+        return replace(chosen, keys=keys, ints=partial.ints[cells], floats=partial.floats[cells])
+    lengths = np.diff(partial.offsets)[cells]
+    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+    rows = np.arange(offsets[-1]) + np.repeat(partial.offsets[cells] - offsets[:-1], lengths)
+    used, values = np.unique(partial.values[rows], return_inverse=True)
+    *own, given = partial.keys
     return replace(
-        partial,
-        keys=keys,
-        groups=numbers[partial.groups[rows]],
-        panes=partial.panes[rows],
+        chosen,
+        keys=(*(key.filter(marked) for key in own), given.take(pa.array(used))),
         ints=partial.ints[rows],
         floats=partial.floats[rows],
         values=values,
+        offsets=offsets,
     )

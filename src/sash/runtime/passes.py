@@ -17,6 +17,7 @@ from sash.plan.periodic import is_periodic
 from sash.plan.run_plan import RunPlan, plan_run, standing_in
 from sash.plan.scalars import column_scalar, readable, substitute, tree_of
 from sash.runtime.archiving import expected_lives, layout_of, spec_of
+from sash.synopses.joined.aggregates import join_operators
 
 
 def passes(program: Program) -> dict[str, str]:
@@ -30,7 +31,7 @@ def passes(program: Program) -> dict[str, str]:
         alone = replace(program, queries=queries, archives=archives, statements=())
         try:
             plan = plan_run(alone)
-            lines[query.name] = _line(cut(build(plan)))
+            lines[query.name] = _line(cut(build(plan, join_operators)))
             if query.archive is not None:
                 lines[query.name] += f"; {_archive(query.archive, plan)}"
         except SashError:

@@ -7,7 +7,7 @@ knows no Spark: both runtimes feed it, so they answer alike.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 import pyarrow as pa
@@ -170,10 +170,10 @@ class QueryPlane:
     def _shared(self) -> dict[str, Shared]:
         """What queries share, made out when it is first asked for."""
         if self._known_shared is None:
-            self._known_shared = shared_of(self.plan)
+            self._known_shared = shared_of(self.plan, self.plan.joins)
         return self._known_shared
 
-    def refreshed(self, now: float, live: Collection[str]) -> dict[str, Refreshed]:
+    def refreshed(self, now: float, live: Set[str]) -> dict[str, Refreshed]:
         """How periodic queries are refreshed; `now` is the clock on the wall, by which `live` streams go."""
         through, elastic = self.complete_through, self.refreshing.reported()
         held, shared = self.state_behind(), self._shared()
@@ -189,6 +189,12 @@ class QueryPlane:
                 held=held[query.synopsis],
                 partitions=len(self._elsewhere) if query.synopsis in self.kept.divided else 0,
             )
+        for reader in (reader for join in self.plan.joins for reader in join.spec.readers):
+            known = exact_fares(reader.slide, through)
+            is_behind = known.at is not None and live >= set(self.plan.sources_of(reader.queries[0]))
+            behind = now - (known.at or 0) / 1e6 if is_behind else None
+            for name in reader.queries:
+                found[name] = replace(known, behind=behind, shared=shared[name])
         return found
 
     @property

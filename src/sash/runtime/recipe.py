@@ -24,7 +24,8 @@ class Recipe:
 
     `sinks` are the outputs of queries, which a session may have chosen, `asked` the names of one-time
     queries, `hosts` the synopses of earlier parts that queries read, `covers` how queries are put together
-    from several of those: what is added, what is taken away; `digest` is that of the plan.
+    from several of those: what is added, what is taken away, whether they are beside each other; `digest` is
+    that of the plan.
     """
 
     number: int
@@ -33,21 +34,21 @@ class Recipe:
     asked: tuple[str, ...]
     hosts: tuple[str, ...]
     digest: str
-    covers: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
+    covers: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], bool]]
 
     @staticmethod
     def of(plan: RunPlan, program: Program, hosts: Iterable[str]) -> Recipe:
         """The recipe of a plan, with definitions from the program that it was made of."""
         own = {spec.name: spec for spec in plan.synopses}
         covers = {
-            query.name: (cover.plus, cover.minus)
+            query.name: (cover.plus, cover.minus, cover.beside)
             for query in plan.queries
             if query.synopsis in own
             and (cover := own[query.synopsis].cover) is not None
             and not own.keys() >= {*cover.plus}
         }
         read = {query.synopsis for query in plan.queries}
-        read.update(name for cover in covers.values() for names in cover for name in names)
+        read.update(name for plus, minus, _ in covers.values() for name in (*plus, *minus))
         # All of them: who asks about the run later may want others, too.
         sources: tuple[StreamDefinition | RelationDefinition, ...] = (*program.streams, *program.relations)
         asked = [query.definition for query in plan.one_time]
@@ -63,7 +64,10 @@ class Recipe:
         )
 
     def _hosts(self, known: Mapping[str, SynopsisSpec]) -> Hosts:
-        covers = {name: Cover(tuple(plus), tuple(minus)) for name, (plus, minus) in self.covers.items()}
+        covers = {
+            name: Cover(tuple(plus), tuple(minus), beside)
+            for name, (plus, minus, beside) in self.covers.items()
+        }
         return Hosts(tuple(known[name] for name in self.hosts), covers=covers)
 
     def program(self) -> Program:
@@ -124,6 +128,8 @@ def fingerprint(plan: RunPlan) -> str:
     archives = [(q.name, q.definition.archive) for q in plan.continuous if q.definition.archive is not None]
     relations = [(r.name, r.schema, r.key, r.source, r.options) for r in plan.relations]
     whole: tuple[object, ...] = (plan.number, streams, queries, synopses, covers, continuous, relations)
+    if plan.joins:
+        whole = (*whole, [join.spec for join in plan.joins])
     if archives:
         # The technique may change between two runs.
         whole = (*whole, [(name, archive.key, archive.every) for name, archive in archives])

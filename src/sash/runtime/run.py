@@ -11,7 +11,7 @@ from sash.lang import Program
 from sash.plan.placement import MAX_DRIVER_GROUPS
 from sash.plan.refresh import EXACT, MODES
 from sash.runtime.desk import Desk
-from sash.runtime.engine import DEFAULT_BATCH_ROWS, Options
+from sash.runtime.options import DEFAULT_BATCH_ROWS, Options
 from sash.runtime.relations import Given
 from sash.runtime.report import Monitor, Silent, Summary
 from sash.scheduling import DEFAULT, POLICIES

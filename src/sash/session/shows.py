@@ -11,7 +11,7 @@ from sash.errors import InternalError
 from sash.lang.bound import QueryDefinition
 from sash.lang.context import Known
 from sash.plan.cost.indexes import index_of_kept_rows
-from sash.plan.periodic import select_of
+from sash.plan.periodic import is_periodic, select_of
 from sash.plan.refresh import ELASTIC, EXACT, is_elastic_in, refresh_of
 from sash.runtime.archived import described
 from sash.runtime.report import Fares
@@ -75,7 +75,8 @@ def _query(query: QueryDefinition, planned: Shared | None, fares: Fares) -> dict
     if shared is not None:
         row.update(group=shared.group, rule=shared.rule, synopses=shared.synopses)
         row.update(shared_with=list(shared.shared_with), together_by=list(shared.group_rules))
-        row.update(_refresh(query, fares))
+        if is_periodic(query):
+            row.update(_refresh(query, fares))
     if own is not None:
         row.update(period=own.period, granted=own.granted, at=own.at, late=own.late, worst=own.worst)
         row.update(behind=own.behind, skipped=own.skipped)

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-
-import numpy as np
 
 from sash.sharing.rules import Together
 from sash.sharing.workload import Workload
-
-# A period of schedules beyond this many steps is looked at in part.
-_MOST_STEPS = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +64,3 @@ def _in_order(names: list[str], workload: Workload) -> tuple[str, ...]:
             ),
         )
     )
-
-
-def executed_together(periods: Mapping[str, int]) -> float:
-    """How many queries an execution has on the average, if those due at one time go together."""
-    if not periods:
-        return 0.0
-    unit = math.gcd(*periods.values())
-    steps = [period // unit for period in periods.values()]
-    horizon = min(math.lcm(*steps), _MOST_STEPS)
-    due = np.zeros(horizon, dtype=np.int64)
-    for step in steps:
-        due[step - 1 :: step] += 1
-    executions = int(np.count_nonzero(due))
-    return float(due.sum()) / executions if executions else float(len(steps))

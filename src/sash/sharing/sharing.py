@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 
 from sash.errors import DuplicateName, InternalError, UnknownName
 from sash.lang.bound import QueryDefinition
-from sash.sharing.groups import Group, executed_together, groups_of
+from sash.plan.kinds import Kind, choose_kind, executed_together
+from sash.sharing.groups import Group, groups_of
 from sash.sharing.request import Request, request_of
 from sash.sharing.rules import COMPUTATION_RULES, STATE_RULES, ComputationRule, StateRule, Together
-from sash.sharing.synopsis import Kind, SharedSynopsis, choose_kind, panes_in
+from sash.sharing.synopsis import SharedSynopsis, panes_in
 from sash.sharing.workload import Offer, Part, Reading, Workload, fits
 
 OWN = "own"
@@ -180,11 +181,10 @@ class Sharing:
         """The kind of each synopsis by the rule of b / log b, over those that may read it together."""
         kinds = {}
         for name, synopsis in self.workload.synopses.items():
-            slides = {
-                reader: (periods or {}).get(reader, self.workload.requests[reader].slide)
+            together = executed_together(
+                (periods or {}).get(reader, self.workload.requests[reader].slide)
                 for reader in self.workload.readers(name)
-            }
-            together = executed_together(slides)
+            )
             kinds[name] = choose_kind(
                 synopsis.measures, synopsis.intervals, together, is_join=synopsis.is_join
             )

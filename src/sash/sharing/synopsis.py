@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-import enum
-import math
 from dataclasses import dataclass
 
 from sash.lang.algebra import Node
 from sash.lang.bound import Scalar
-from sash.plan.duplicates import is_subtractable
+from sash.plan.kinds import Kind
 from sash.plan.measures import Measure
 from sash.plan.panes import Panes
 from sash.plan.periodic import SynopsisSpec
 from sash.plan.predicates import Predicate, predicate_of
-
-
-class Kind(enum.Enum):
-    """The synopses of 002, section 2.3.4, and their forms for joins of section 8.3.2."""
-
-    RUNNING = "running"
-    INTERVAL = "interval"
-    BASIC_INTERVAL = "basic interval"
-    RJ = "running-join"
-    IJ = "interval-join"
-    BIJ = "basic-interval-join"
-
-    @property
-    def is_basic(self) -> bool:
-        """Whether answers over shorter windows come along the way as it is read."""
-        return self in (Kind.BASIC_INTERVAL, Kind.BIJ)
-
-    @property
-    def is_running(self) -> bool:
-        return self in (Kind.RUNNING, Kind.RJ)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +67,3 @@ def panes_in(panes: Panes, span: int) -> int:
     if len(panes.offsets) == 1:
         return -(-span // panes.period)
     return panes.count_in(span)
-
-
-def break_even(intervals: int) -> float:
-    """b / log b: from so many queries together on, a basic interval synopsis beats an interval synopsis."""
-    return intervals / math.log2(intervals) if intervals > 2 else 1.0
-
-
-def choose_kind(
-    measures: tuple[Measure, ...], intervals: int, together: float, *, is_join: bool = False
-) -> Kind:
-    """Running where all can be subtracted; else basic interval if enough queries read it together.
-
-    A basic interval synopsis accesses b intervals for all of its readers, an interval synopsis log b for
-    each.
-    """
-    if all(map(is_subtractable, measures)):
-        return Kind.RJ if is_join else Kind.RUNNING
-    if together >= break_even(intervals):
-        return Kind.BIJ if is_join else Kind.BASIC_INTERVAL
-    return Kind.IJ if is_join else Kind.INTERVAL

@@ -12,8 +12,9 @@ import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from sash.plan.kinds import Kind
 from sash.sharing.request import Request
-from sash.sharing.synopsis import Kind, SharedSynopsis, panes_in
+from sash.sharing.synopsis import SharedSynopsis, panes_in
 from sash.sharing.workload import Workload
 
 

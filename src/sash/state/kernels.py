@@ -10,6 +10,8 @@ larger ones cancel, and a sum that passes 1.8e308 on the way is infinite.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -250,7 +252,7 @@ def sum_pairs(entries: Ints, values: Ints, high: Ints, low: Ints) -> None:
 
 
 @kernel
-def sum_ints(entries: Ints, values: Ints, totals: Ints) -> None:
+def sum_ints(entries: Ints, values: Ints, totals: npt.NDArray[Any]) -> None:
     """Sums of int64 values per entry, where the caller knows that none can overflow."""
     for row in range(entries.shape[0]):
         totals[entries[row]] += values[row]
@@ -280,6 +282,73 @@ def maxima(entries: Ints, values: Ints, totals: Ints) -> None:
 
 
 @kernel
-def count_rows(entries: Ints, totals: Ints) -> None:
+def count_rows(entries: Ints, totals: npt.NDArray[Any]) -> None:
     for row in range(entries.shape[0]):
         totals[entries[row]] += 1
+
+
+@kernel
+def combined(numbers: Ints, width: int, codes: Ints) -> Ints:
+    """numbers · width + codes."""
+    out = np.empty(len(numbers), dtype=np.int64)
+    for row in range(len(numbers)):
+        out[row] = numbers[row] * width + codes[row]
+    return out
+
+
+@kernel
+def ranks_of(numbers: Ints, least: int, greatest: int) -> tuple[Ints, Ints]:
+    """Of each number which one it is of the different numbers, and those, from the least one on."""
+    place = np.zeros(greatest - least + 1, dtype=np.int64)
+    for row in range(len(numbers)):
+        place[numbers[row] - least] = 1
+    present = np.flatnonzero(place)
+    for rank in range(len(present)):
+        place[present[rank]] = rank
+    ranks = np.empty(len(numbers), dtype=np.int64)
+    for row in range(len(numbers)):
+        ranks[row] = place[numbers[row] - least]
+    return ranks, present
+
+
+@kernel
+def cells_of(entries: Ints, width: int) -> tuple[Ints, Ints, Ints]:
+    """Entries cell·width + code, which ascend: the different cells, where each begins and ends, all codes."""
+    cells, codes = np.empty_like(entries), np.empty_like(entries)
+    offsets = np.empty(len(entries) + 1, dtype=np.int64)
+    size, begin, end = 0, 0, 0
+    for row in range(len(entries)):
+        entry = entries[row]
+        if entry >= end:
+            cell = entry // width
+            cells[size], offsets[size] = cell, row
+            begin, end = cell * width, (cell + 1) * width
+            size += 1
+        codes[row] = entry - begin
+    offsets[size] = len(entries)
+    return cells[:size], offsets[: size + 1], codes
+
+
+@kernel
+def filled_cells(counts: npt.NDArray[Any], width: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """A table of cells of `width` counters: the cells that count something, and where each begins and ends.
+
+    Then the codes of their counters that are not 0, and these.
+    """
+    size = int(np.count_nonzero(counts))
+    most = min(size, len(counts) // width)
+    cells, offsets = np.empty(most, dtype=np.int64), np.zeros(most + 1, dtype=np.int64)
+    codes, often = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+    found, at = 0, 0
+    for cell in range(len(counts) // width):
+        begin = at
+        for code in range(width):
+            count = counts[cell * width + code]
+            if count != 0:
+                codes[at], often[at] = code, count
+                at += 1
+        if at > begin:
+            cells[found] = cell
+            found += 1
+            offsets[found] = at
+    return cells[:found], offsets[: found + 1], codes, often

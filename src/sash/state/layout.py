@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +67,18 @@ class Layout:
         """Matrices of `rows` rows that stand for nothing."""
         ints = np.tile(self.identity(), (rows, 1))
         return ints, np.zeros((rows, self.float_columns))
+
+    def columns(self, measures: Iterable[Measure]) -> tuple[list[int], list[int]]:
+        """All columns of integers and of doubles that some measures have, in their order."""
+        ints: list[int] = []
+        floats: list[int] = []
+        for measure in measures:
+            column, pair = self.column(measure.kind, measure.argument)
+            if column < 0:
+                floats += (pair, pair + 1)
+            else:
+                ints += range(column, column + len(_OPERATIONS[measure.kind]))
+        return ints, floats
 
     def column(self, kind: MeasureKind, argument: object) -> tuple[int, int]:
         """First integer column and first float column of a measure (one of them −1)."""

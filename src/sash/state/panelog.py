@@ -22,10 +22,8 @@ _FIRST_CAPACITY = 1024
 
 
 class PaneLog:
-    def __init__(self, layout: Layout, *, chained: bool = True) -> None:
-        """Without chains only whole panes are looked at."""
+    def __init__(self, layout: Layout) -> None:
         self.layout = layout
-        self._chained = chained
         self.base = 0
         self.heads: Int64Array = np.full(_FIRST_CAPACITY, -1, dtype=np.int64)
         self._size = 0
@@ -34,7 +32,7 @@ class PaneLog:
     def _allocate(self, capacity: int) -> None:
         self.slots: Int64Array = np.empty(capacity, dtype=np.int64)
         self.panes: Int64Array = np.empty(capacity, dtype=np.int64)
-        self.previous: Int64Array = np.empty(capacity if self._chained else 0, dtype=np.int64)
+        self.previous: Int64Array = np.empty(capacity, dtype=np.int64)
         self.ints: Int64Array = np.empty((capacity, len(self.layout.operations)), dtype=np.int64)
         self.floats: Float64Array = np.empty((capacity, self.layout.float_columns))
 
@@ -63,8 +61,7 @@ class PaneLog:
         self.ints[start:stop] = ints
         self.floats[start:stop] = floats
         self._size = stop
-        if self._chained:
-            kernels.chain(self.slots, self.previous, self.heads, start, stop, self.base)
+        kernels.chain(self.slots, self.previous, self.heads, start, stop, self.base)
 
     def position_after(self, pane: int) -> int:
         """The position of the first row of a pane after `pane`."""
@@ -80,8 +77,7 @@ class PaneLog:
         """Slot s becomes place[s]; there are `slots` slots now."""
         self.slots[: self._size] = place[self.slots[: self._size]]
         self.heads = np.full(max(slots, _FIRST_CAPACITY), -1, dtype=np.int64)
-        if self._chained:
-            kernels.chain(self.slots, self.previous, self.heads, 0, self._size, self.base)
+        kernels.chain(self.slots, self.previous, self.heads, 0, self._size, self.base)
 
     def slots_between(self, start: int, stop: int) -> Int64Array:
         return self.slots[start - self.base : stop - self.base]
@@ -95,7 +91,6 @@ class PaneLog:
         for source, target in zip(
             old, (self.slots, self.panes, self.previous, self.ints, self.floats), strict=True
         ):
-            if len(target):
-                target[: size - dead] = source[dead:size]
+            target[: size - dead] = source[dead:size]
         self.base += dead
         self._size = size - dead

@@ -39,7 +39,7 @@ LARGEST_DENOMINATOR = 10**9
 # Rows are sorted by counting if there are at most so many cells of pane and slot.
 _CELLS_A_ROW, _FEW_CELLS = 8, 1 << 16
 # A list of so many values is kept in order by insertion, a longer one is sorted.
-_FEW = 64
+FEW = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class Tallies:
     def top(self, k: int) -> Tallies:
         """The k most frequent values of each slot, the most frequent first, equal counts by value."""
         offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.minimum(self.distinct, k))])
-        if k <= _FEW:
+        if k <= FEW:
             values, counts = (np.empty(offsets[-1], dtype=np.int64) for _ in range(2))
             most_frequent(self.offsets, self.values, self.counts, offsets, values, counts)
             return Tallies(self.slots, offsets, values, counts)
@@ -180,6 +180,19 @@ class Tallies:
         rank = np.arange(len(order)) - np.repeat(self.offsets[:-1], self.distinct)
         kept = order[rank < k]
         return Tallies(self.slots, offsets, self.values[kept], self.counts[kept])
+
+    @staticmethod
+    def concatenated(parts: Sequence[Tallies]) -> Tallies:
+        """Those of several windows, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        lengths = np.concatenate([part.distinct for part in parts])
+        return Tallies(
+            np.concatenate([part.slots for part in parts]),
+            np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)]),
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([part.counts for part in parts]),
+        )
 
     def variances(self, *, is_double: bool) -> npt.NDArray[np.float64]:
         """Per slot the variance of a sample and that of a population; 0 for less than two values."""

@@ -80,6 +80,7 @@ class Sliding:
         self.ints, self.floats = synopsis.layout.empty(0)
         self._newest: Int64Array = np.zeros((0, len(synopsis.layout.operations)), dtype=np.int64)
         self._stale: BoolArray = np.zeros(0, dtype=np.bool_)
+        self._boundary: int | None = None
 
     def reserve(self, slots: int) -> None:
         have = len(self.ints)
@@ -116,6 +117,10 @@ class Sliding:
         log, panes = self._synopsis.log, self._synopsis.spec.panes
         if self.left < log.base:
             self._begin_again()
+        elif boundary == self._boundary:
+            # Queries of another slide have been here.
+            return
+        self._boundary = boundary
         oldest = panes.number_at(boundary - self.range)
         right = log.position_after(panes.number_at(boundary))
         left = log.position_after(oldest)
@@ -214,6 +219,8 @@ class BasicIntervalSynopsis:
         self.filters: Filters | None = None
         self.refusal: str | None = None
         self._moved: int | None = None
+        # For how many groups there is room.
+        self._reserved = -1
         counting = {each.keys[-1]: each for each in spec.counting() if not each.is_hashed}
         hashing = {each.keys[-1]: each for each in spec.counting() if each.is_hashed}
         self.values: dict[Scalar | Sketched, ValueCounts] = {
@@ -401,6 +408,9 @@ class BasicIntervalSynopsis:
     def move_to(self, boundary: int) -> None:
         """Let the log have every sealed pane that ends by `boundary`."""
         pane = self.spec.panes.number_at(boundary)
+        if pane == self._moved and self.groups.size == self._reserved:
+            return
+        self._reserved = self.groups.size
         count = int(np.searchsorted(self._sealed.panes, pane, side="right"))
         self.log.reserve_slots(self.groups.size)
         for window in self.windows.values():
@@ -412,14 +422,15 @@ class BasicIntervalSynopsis:
             self._store.update(head, pane)
         self._feed_filters(head, pane)
         for counts in self.values.values():
-            counts.move_to(pane, self.groups.size)
+            counts.reserve(self.groups.size)
         self._moved = pane if self._moved is None else max(pane, self._moved)
 
     def trim(self, position: int) -> None:
         """Forget what lies before `position` of the log, and groups that are in no pane and no answer."""
         oldest = self.log.pane_at(position) if position < self.log.end else None
         for counts in self.values.values():
-            counts.trim(oldest)
+            # Counts of values are there before the measures of their panes are.
+            counts.trim(self.next_sealed() if oldest is None else oldest)
         for items in self.frequent.values():
             if oldest is not None:
                 items.drop_before(oldest)
@@ -458,6 +469,7 @@ class BasicIntervalSynopsis:
         keys = self.groups.keys_of(slots)
         place = np.full(self.groups.size, -1, dtype=np.int64)
         self.groups = GroupTable(self.groups.types)
+        self._reserved = -1
         place[slots] = self.groups.encode(keys)
         for rows in self._open:
             rows.slots = place[rows.slots]

@@ -1,4 +1,5 @@
-"""Several synopses read as one (002, section 8.3.3): their totals added up, group by group, or taken away.
+"""Several synopses read as one (002, section 8.3.3): their totals added up, group by group, or taken away; or
+each for other measures of the same rows (rule SS2).
 
 It keeps no rows: only which of its groups each group of its parts is, and the totals of the windows that are
 asked for. When a window moves, groups in panes that entered or left in any part are put together anew.
@@ -12,13 +13,14 @@ one row per (window length, group).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from sash.lang.bound import AggregateCall, Scalar
 from sash.operators.evaluate import ARROW_TYPES
+from sash.plan.measures import Measure
 from sash.plan.periodic import SynopsisSpec
 from sash.plan.sketches import Sketched
 from sash.state import kernels
@@ -39,28 +41,30 @@ _LEAST_TO_COMPACT = 1024
 
 
 class Member:
-    """A part: `place[i]` is the group here that its group i is; `back` has it the other way round, or −1."""
+    """A part: `place[i]` is the group here that its group i is; `back` has it the other way round, or −1.
 
-    def __init__(self, synopsis: BasicIntervalSynopsis, sign: int, layout: Layout) -> None:
+    It gives the measures in `given`, and nothing of others.
+    """
+
+    def __init__(
+        self, synopsis: BasicIntervalSynopsis, sign: int, layout: Layout, given: Collection[Measure]
+    ) -> None:
         self.synopsis = synopsis
         self.sign = sign
         self.place: Int64Array = np.zeros(0, dtype=np.int64)
         self.back: Int64Array = np.zeros(0, dtype=np.int64)
         self._seen = 0
-        own = synopsis.layout
-        pairs = [(own.column(m.kind, m.argument), m) for m in layout.measures]
-        self._ints = [
-            first + step
-            for (first, _), m in pairs
-            if first >= 0
-            for step in range(2 if own.operations[first] == kernels.PAIR else 1)
-        ]
-        self._floats = [first + step for (_, first), _ in pairs if first >= 0 for step in range(2)]
+        self._layout = layout
+        self._ints, self._floats = synopsis.layout.columns(given)
+        self._own_ints, self._own_floats = layout.columns(given)
         synopsis.dependents.append(self)
 
     def measures(self, ints: Int64Array, floats: Float64Array) -> tuple[Int64Array, Float64Array]:
         """The columns that are asked for, of rows of the part."""
-        return ints[:, self._ints], floats[:, self._floats]
+        own_ints, own_floats = self._layout.empty(len(ints))
+        own_ints[:, self._own_ints] = ints[:, self._ints]
+        own_floats[:, self._own_floats] = floats[:, self._floats]
+        return own_ints, own_floats
 
     def learn(self, groups: GroupTable) -> None:
         """Give groups that are new in the part their place."""
@@ -131,14 +135,24 @@ class CombinedWindow:
 
 
 class Combined:
-    """`parts` are synopses of the same grouping; those with the sign −1 are taken away."""
+    """`parts` are synopses of the same grouping; those with the sign −1 are taken away.
+
+    Where the cover of `spec` says so they have the same rows, and each gives other measures.
+    """
 
     def __init__(self, spec: SynopsisSpec, parts: Sequence[tuple[BasicIntervalSynopsis, int]]) -> None:
         self.spec = spec
         self.layout = Layout.of(spec.measures)
         self.ops = self.layout.ops
         self.groups = GroupTable([ARROW_TYPES[key.type] for key in spec.keys])
-        self.members = [Member(synopsis, sign, self.layout) for synopsis, sign in parts]
+        self.members = []
+        given: set[Measure] = set()
+        for synopsis, sign in parts:
+            # Beside each other, each gives what those before it have not.
+            own = [m for m in spec.measures if m in synopsis.spec.measures and m not in given]
+            self.members.append(Member(synopsis, sign, self.layout, own))
+            if spec.cover is not None and spec.cover.beside:
+                given.update(own)
         self.windows: dict[WindowKey, CombinedWindow] = {}
         self.dependents: list[Dependent] = []
         # Strings and values are not put together.

@@ -158,8 +158,9 @@ class FrequentItems:
         slots = self.groups.encode(keys) if keys else np.zeros(len(partial.panes), dtype=np.int64)
         codes, is_null = self._read(values)
         assert partial.values is not None
-        rows, given = partial.groups, partial.values
-        self._hold(_Rows(partial.panes, slots[rows], codes[given], is_null[given], partial.ints[:, 0]))
+        owners, given = partial.owners, partial.values
+        panes, rows, counts = partial.panes[owners], partial.groups[owners], partial.ints[:, 0]
+        self._hold(_Rows(panes, slots[rows], codes[given], is_null[given], counts.astype(np.int64)))
 
     def _read(self, values: pa.Array) -> tuple[Int64Array, BoolArray]:
         """Codes of values, each of which is to be held, and which of them are NULL."""

@@ -44,7 +44,7 @@ class IndexedWindow:
         self._all = counts
         self._spec = spec
         self.range = range_
-        self._clear(counts.log.base)
+        self._clear(counts.log.cells.base)
 
     def _clear(self, position: int) -> None:
         self.left = self.right = position
@@ -56,7 +56,7 @@ class IndexedWindow:
 
     def advance(self, boundary: int) -> None:
         """Make the window that of `boundary`, which is on an edge and not before the last one."""
-        log, panes = self._all.log, self._all.spec.panes
+        log, panes = self._all.log.cells, self._all.spec.panes
         left = log.position_after(panes.number_at(boundary - self.range))
         right = log.position_after(panes.number_at(boundary))
         if left >= self.right or self.left < log.base:
@@ -69,9 +69,7 @@ class IndexedWindow:
         self.left, self.right = left, right
 
     def _basic(self, begin: int, end: int) -> BasicWindow:
-        log = self._all.log
-        rows = log.ints[begin - log.base : end - log.base]
-        ordinals, amounts = (np.ascontiguousarray(rows[:, column]) for column in (1, 0))
+        ordinals, amounts = self._all.log.between(begin, end)
         nodes = self._index.enter(ordinals, ordinals)
         return BasicWindow(nodes.astype(np.int32), amounts, int(amounts.sum()))
 
@@ -110,8 +108,9 @@ class IndexedWindow:
 
     def renumber(self, place: Ints) -> None:
         """There is one slot, which stays."""
-        if self.left < self._all.log.base:
-            self._clear(self._all.log.base)
+        base = self._all.log.cells.base
+        if self.left < base:
+            self._clear(base)
 
     @property
     def nbytes(self) -> int:

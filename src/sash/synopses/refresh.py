@@ -367,6 +367,7 @@ class Refresher:
         self._before = self._values.empty(len(totals.ints))
         self._before[0][slots] = self._values.beside(totals.ints[slots], slots)
         self._before[1][slots] = totals.floats[slots]
+        self._values.settle([self._before[0]])
         self._held = self._passed = None
         self._has_answered = True
 

@@ -48,11 +48,11 @@ class Selection:
 
     def passes(self, layout: Layout, ints: Ints, floats: Floats) -> Bools:
         """Which groups, of which these are the measures, may be in an answer."""
-        for call in self.sums:
-            finalize(call, layout, ints, floats, {})
+        calls = dict.fromkeys((*self.sums, *(probe.call for probe in self.probes)))
+        found = {call: finalize(call, layout, ints, floats, {}) for call in calls}
         passes = np.zeros(len(ints), dtype=np.bool_)
         for probe in self.probes:
-            values = finalize(probe.call, layout, ints, floats, {})
+            values = found[probe.call]
             ordinals = Column.of(probe).ordinals(values)
             low, high = interval_of(probe)
             passes |= values.valid & (ordinals >= low) & (ordinals <= high)

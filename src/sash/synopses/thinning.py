@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sash.plan.sketches import HASHES, POINTS, SketchKind
 from sash.state.jit import kernel
 from sash.synopses.b_int_qnt import ValueRows
+from sash.synopses.value_cells import cell_starts
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -22,7 +23,7 @@ Bools = npt.NDArray[np.bool_]
 def thinned(kind: SketchKind, rows: ValueRows) -> ValueRows:
     """The rows that stand for all."""
     most = HASHES + 1 if kind is SketchKind.DISTINCT else POINTS
-    starts = _starts(rows.panes, rows.slots)
+    starts = cell_starts(rows.panes, rows.slots)
     if np.diff(starts).max(initial=0) <= most:
         return rows
     counts = rows.counts
@@ -35,19 +36,6 @@ def thinned(kind: SketchKind, rows: ValueRows) -> ValueRows:
             counts = _points(starts, counts, most)
             kept = counts > 0
     return ValueRows(rows.slots[kept], rows.panes[kept], rows.values[kept], counts[kept])
-
-
-@kernel
-def _starts(panes: Ints, slots: Ints) -> Ints:
-    """Where each pane's group begins, and the end."""
-    starts = np.empty(len(panes) + 1, dtype=np.int64)
-    size = 0
-    for row in range(len(panes)):
-        if row == 0 or panes[row] != panes[row - 1] or slots[row] != slots[row - 1]:
-            starts[size] = row
-            size += 1
-    starts[size] = len(panes)
-    return starts[: size + 1]
 
 
 @kernel

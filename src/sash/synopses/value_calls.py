@@ -6,6 +6,7 @@ Answers are those of the operators (`operators/aggregates`), by the same exact s
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ from sash.synopses.value_window import ValueWindow
 
 _F = AggregateFunction
 QUANTILES = (_F.QUANTILE, _F.APPROX_QUANTILE)
+TOPS = (_F.TOP, _F.APPROX_TOP)
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Answer = tuple[Ints | pa.Array, Bools]
@@ -74,13 +76,17 @@ def answer(call: AggregateCall, tallies: Tallies, counts: ValueCounts) -> Answer
         case _F.QUANTILE | _F.APPROX_QUANTILE:
             return _quantile(call, tallies, counts, present, valid)
         case _F.TOP | _F.APPROX_TOP:
-            top = tallies.top(int(call.parameter or 1))
-            # A value is written once, however often it stands in the lists.
-            unique, which = np.unique(top.values, return_inverse=True)
-            texts = json_values(counts.decode(unique)).take(pa.array(which))
-            return pairs_text(texts, top.counts, top.offsets), valid
+            return list_texts(tallies.top(int(call.parameter or 1)), counts), valid
         case _:
             raise InternalError(f"{call.function.value} is not made of values")
+
+
+def list_texts(lists: Tallies, counts: ValueCounts) -> pa.Array:
+    """Lists of values and how often each comes, as JSON; NULL where a list is empty."""
+    # A value is written once, however often it stands in the lists.
+    unique, which = np.unique(lists.values, return_inverse=True)
+    texts = json_values(counts.decode(unique)).take(pa.array(which))
+    return pairs_text(texts, lists.counts, lists.offsets)
 
 
 def _distinct(tallies: Tallies) -> Ints:
@@ -97,8 +103,7 @@ def _quantile(
 ) -> Answer:
     """The ⌈p·n⌉-th least value."""
     # A rank is found without a product that overflows.
-    fraction = fraction_of(call).limit_denominator(LARGEST_DENOMINATOR)
-    part, whole = fraction.numerator, fraction.denominator
+    part, whole = _share(call)
     ranks = (present // whole) * part + ((present % whole) * part + whole - 1) // whole
     upto = np.cumsum(tallies.counts)
     before = np.concatenate([np.zeros(1, dtype=np.int64), upto])[tallies.offsets[:-1]]
@@ -110,9 +115,15 @@ def _quantile(
 
 def quantile(call: AggregateCall, window: ValueWindow, slots: Ints, counts: ValueCounts) -> Answer:
     """The ⌈p·n⌉-th least value of each of some slots, which ascend, without a copy of the values."""
-    fraction = fraction_of(call).limit_denominator(LARGEST_DENOMINATOR)
-    ordinals, totals = window.quantiles(slots, fraction.numerator, fraction.denominator)
+    ordinals, totals = window.quantiles(slots, *_share(call))
     return _decoded(ordinals, totals > 0, counts)
+
+
+@lru_cache(maxsize=256)
+def _share(call: AggregateCall) -> tuple[int, int]:
+    """The p of a quantile."""
+    fraction = fraction_of(call).limit_denominator(LARGEST_DENOMINATOR)
+    return fraction.numerator, fraction.denominator
 
 
 def _decoded(ordinals: Ints, valid: Bools, counts: ValueCounts) -> Answer:

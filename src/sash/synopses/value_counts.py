@@ -10,11 +10,13 @@ approximate aggregates a complete pane keeps only some of them (`thinning.py`).
 
 Needs: nothing of the aggregate; values that can be ordered. Time: moving a window costs about a nanosecond
 per row that enters or leaves where the values are few, else one pass over the values of the groups concerned;
-answering costs time in the values of the groups that are asked for. Space: 40 bytes per different value of a
-pane and group; per window 8 for each counter, or 24 per different value and group.
+answering costs time in the values of the groups that are asked for. Space: 16 bytes per different value of a
+pane and group, 40 per pane and group; per window 8 for each counter, or 24 per different value and group.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -28,20 +30,17 @@ from sash.operators.preaggregate import Partial
 from sash.plan.panes import Panes
 from sash.plan.periodic import SynopsisSpec
 from sash.plan.sketches import SketchKind
-from sash.state import kernels
 from sash.state.groups import GroupTable
-from sash.state.layout import Layout
 from sash.state.ordering import Words, ordinal_to_double, to_ordinal
-from sash.state.panelog import PaneLog
-from sash.synopses.b_int_qnt import ValueRows
 from sash.synopses.indexed_values import IndexedWindow
 from sash.synopses.thinning import thinned
+from sash.synopses.value_cells import Cells, ValueLog
 from sash.synopses.value_window import ValueWindow
 
 Ints = npt.NDArray[np.int64]
 
-# A row of the log has a count and a value.
-_LAYOUT = Layout((), (), (), (kernels.ADD, kernels.MAX), 0)
+# So many parts of open panes wait before they are put together.
+_MOST_PARTS = 64
 # Words that nothing refers to any more are dropped once they are the greater part of so many.
 _LEAST_TO_COMPACT = 1024
 
@@ -54,12 +53,11 @@ class ValueCounts:
         self.spec = spec
         self.argument = spec.keys[-1]
         self._kind = kind
-        self.log = PaneLog(_LAYOUT, chained=False)
+        self.log = ValueLog()
         self.windows: dict[tuple[int, ...], ValueWindow | IndexedWindow] = {}
         self._index: IndexSpec | None = None
         self._words = Words()
-        self._open: list[ValueRows] = []
-        self._sealed = _none()
+        self._open: list[Cells] = []
         # How many slots there are, and between which the values of the log have been, ever since.
         self.slots = 0
         self.extent = (0, -1)
@@ -92,15 +90,15 @@ class ValueCounts:
         if words is not None:
             values = self._learn(words)[values] if len(words) else values
         assert partial.values is not None
-        slots = groups.encode(keys) if keys else np.zeros(1, dtype=np.int64)
-        owners, places, panes, counts = partial.groups, partial.values, partial.panes, partial.ints[:, 0]
-        if not keys:
-            owners = np.zeros(len(places), dtype=np.int64)
+        assert partial.offsets is not None
+        slots = groups.encode(keys)[partial.groups] if keys else np.zeros(len(partial.panes), dtype=np.int64)
+        codes, offsets, counts = partial.values, partial.offsets, partial.ints[:, 0]
         if given.null_count:
-            present = np.asarray(given.is_valid())[places]
-            owners, places = owners[present], places[present]
-            panes, counts = panes[present], counts[present]
-        self._open.append(ValueRows(slots[owners], panes, values[places], counts))
+            present = np.asarray(given.is_valid())[codes]
+            offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(present)])[offsets]
+            codes, counts = codes[present], counts[present]
+        cells = Cells(slots, partial.panes, offsets, values[codes], counts.astype(np.int64))
+        self._open.append(cells.joined())
 
     def _learn(self, words: pa.Array) -> Ints:
         """The codes of words, which become known."""
@@ -112,39 +110,32 @@ class ValueCounts:
 
     def _recode(self, codes: Ints) -> None:
         """Words have other codes, in the same order."""
-        self._open = [_with_values(rows, codes[rows.values]) for rows in self._open]
-        self._sealed = _with_values(self._sealed, codes[self._sealed.values])
-        logged = self.log.ints[: self.log.end - self.log.base]
-        logged[:, 1] = codes[logged[:, 1]]
+        self._open = [replace(cells, values=codes[cells.values]) for cells in self._open]
+        self.log.live_values[:] = codes[self.log.live_values]
         self.extent = (0, len(self._words.values) - 1)
         for window in self.windows.values():
             window.recode(codes)
 
     def seal(self, pane: int) -> None:
         """Nothing more comes for panes up to `pane`."""
-        if not self._open:
+        if not any(len(cells.panes) and cells.panes[0] <= pane for cells in self._open):
+            if len(self._open) > _MOST_PARTS:
+                self._open = [Cells.ordered(self._open)]
             return
-        rows = _concatenated(self._open)
-        closed = rows.panes <= pane
-        if closed.any():
-            merged = ValueRows.of(*(_columns(rows) if closed.all() else _where(rows, closed)))
-            if self._kind is not None:
-                merged = thinned(self._kind, merged)
-            self._sealed = _concatenated([self._sealed, merged]) if len(self._sealed.panes) else merged
-            rows = ValueRows(*_where(rows, ~closed))
-        self._open = [rows] if len(rows.panes) else []
+        cells = Cells.ordered(self._open)
+        closed, cells = cells.split(int(np.searchsorted(cells.panes, pane, side="right")))
+        if self._kind is not None:
+            closed = Cells.of(thinned(self._kind, closed.rows()))
+        if len(closed.values):
+            self._extend(int(closed.values.min()), int(closed.values.max()))
+        self.log.cells.reserve_slots(int(closed.slots.max(initial=-1)) + 1)
+        self.log.append(closed)
+        self._open = [cells] if len(cells.panes) else []
 
-    def move_to(self, pane: int, slots: int) -> None:
-        """Let the log have every sealed pane up to `pane`; there are so many slots."""
-        count = int(np.searchsorted(self._sealed.panes, pane, side="right"))
-        self.log.reserve_slots(slots)
+    def reserve(self, slots: int) -> None:
+        """There are so many slots."""
+        self.log.cells.reserve_slots(slots)
         self.slots = slots
-        if count:
-            head = self._sealed.between(int(self._sealed.panes[0]), pane)
-            self._sealed = self._sealed.between(pane + 1, int(self._sealed.panes[-1]))
-            self._extend(int(head.values.min()), int(head.values.max()))
-            ints = np.stack([head.counts, head.values], axis=1)
-            self.log.append(head.slots, head.panes, ints, np.zeros((count, 0)))
 
     def _extend(self, least: int, greatest: int) -> None:
         first, last = self.extent
@@ -152,10 +143,10 @@ class ValueCounts:
 
     def trim(self, pane: int | None) -> None:
         """Forget panes before `pane`; None: all that are in the log."""
-        position = self.log.end if pane is None else self.log.position_after(pane - 1)
-        self.log.trim(position)
+        cells = self.log.cells
+        self.log.trim(cells.end if pane is None else cells.position_after(pane - 1))
         # A window that nobody moves on would begin anew.
-        self.windows = {key: window for key, window in self.windows.items() if window.left >= self.log.base}
+        self.windows = {key: window for key, window in self.windows.items() if window.left >= cells.base}
         for window in self.windows.values():
             if isinstance(window, ValueWindow):
                 window.unfollow()
@@ -164,22 +155,19 @@ class ValueCounts:
 
     def _forget_words(self) -> None:
         used = np.zeros(len(self._words.values), dtype=np.bool_)
-        logged = self.log.ints[: self.log.end - self.log.base, 1]
-        for values in (logged, self._sealed.values, *(rows.values for rows in self._open)):
+        for values in (self.log.live_values, *(cells.values for cells in self._open)):
             used[values] = True
         if 2 * np.count_nonzero(used) < len(used):
             self._recode(self._words.keep(np.flatnonzero(used)))
 
-    def renumber(self, place: Ints, slots: int) -> None:
-        """Slot s is now place[s], in the same order; there are `slots` slots."""
-        self._open = [
-            ValueRows(place[rows.slots], rows.panes, rows.values, rows.counts) for rows in self._open
-        ]
-        sealed = self._sealed
-        self._sealed = ValueRows(place[sealed.slots], sealed.panes, sealed.values, sealed.counts)
-        self.log.renumber(place, slots)
+    def renumber(self, moved: Ints, slots: int) -> None:
+        """Slot s is now moved[s], in the same order; there are `slots` slots."""
+        # Cells that are forgotten but not yet gone may be of slots that are: nobody looks at them.
+        place = np.maximum(moved, 0)
+        self._open = [replace(cells, slots=place[cells.slots]) for cells in self._open]
+        self.log.cells.renumber(place, slots)
         for window in self.windows.values():
-            window.renumber(place)
+            window.renumber(moved)
 
     # ---------------------------------------------------------------- values
 
@@ -195,35 +183,10 @@ class ValueCounts:
 
     @property
     def live_rows(self) -> int:
-        waiting = sum(len(rows.panes) for rows in (self._sealed, *self._open))
-        return self.log.end - self.log.base + waiting
+        return self.log.rows + sum(len(cells.values) for cells in self._open)
 
     @property
     def nbytes(self) -> int:
-        waiting = sum(4 * rows.panes.nbytes for rows in (self._sealed, *self._open))
+        waiting = sum(cells.nbytes for cells in self._open)
         windows = sum(window.nbytes for window in self.windows.values())
         return self.log.nbytes + waiting + windows + int(self._words.values.nbytes)
-
-
-def _none() -> ValueRows:
-    return ValueRows(*(np.zeros(0, dtype=np.int64) for _ in range(4)))
-
-
-def _with_values(rows: ValueRows, values: Ints) -> ValueRows:
-    return ValueRows(rows.slots, rows.panes, values, rows.counts)
-
-
-def _where(rows: ValueRows, kept: npt.NDArray[np.bool_]) -> tuple[Ints, Ints, Ints, Ints]:
-    slots, panes, values, counts = (column[kept] for column in _columns(rows))
-    return slots, panes, values, counts
-
-
-def _columns(rows: ValueRows) -> tuple[Ints, Ints, Ints, Ints]:
-    return rows.slots, rows.panes, rows.values, rows.counts
-
-
-def _concatenated(parts: list[ValueRows]) -> ValueRows:
-    if len(parts) == 1:
-        return parts[0]
-    columns = zip(*(_columns(part) for part in parts), strict=True)
-    return ValueRows(*(np.concatenate(column) for column in columns))

@@ -2,13 +2,14 @@
 
 The columns of a call follow those of the layout: 64 bits of its value, and whether it is there. Texts are
 numbers in a list that `settle` makes one of different texts, and from which `forget` drops those that no
-state has any more.
+state has any more. Lists become texts only then, those of all boundaries together.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from sash.state.layout import Layout
 from sash.synopses.b_int_qnt import Tallies
 from sash.synopses.finalize import Values
 from sash.synopses.frequent_items import FrequentItems
-from sash.synopses.value_calls import QUANTILES, answer, answer_from_index, quantile
+from sash.synopses.value_calls import QUANTILES, TOPS, answer, answer_from_index, list_texts, quantile
 from sash.synopses.value_counts import ValueCounts
 from sash.synopses.value_window import ValueWindow
 
@@ -48,6 +49,13 @@ class _Valued(Protocol):
     frequent: dict[AggregateCall, FrequentItems]
 
 
+class _Lists(NamedTuple):
+    """Lists of values that are not written yet."""
+
+    source: Scalar | Sketched
+    lists: Tallies
+
+
 class ValueStates:
     """The calls of the queries of one window that are not made of measures; others are none of them."""
 
@@ -64,7 +72,7 @@ class ValueStates:
         self._source = {call: _source(call) for call in needing if call not in self._frequent}
         self._counts = {source: synopsis.values[source] for source in self._source.values()}
         self._texts = Dictionary(pa.string())
-        self._new: list[pa.Array] = []
+        self._new: list[pa.Array | _Lists] = []
         self._size = 0
 
     def read(self, window: tuple[int, ...]) -> None:
@@ -119,26 +127,45 @@ class ValueStates:
                     bits, valid = answer_from_index(call, window, slots, counts)
                 elif call.function in QUANTILES and not call.is_distinct:
                     bits, valid = quantile(call, window, slots, counts)
+                elif call.function in TOPS and not call.is_distinct:
+                    lists = window.top(slots, int(call.parameter or 1))
+                    bits, valid = self._number(_Lists(source, lists), len(slots)), lists.distinct > 0
                 else:
                     if source not in tallies:
                         tallies[source] = window.tallies(slots)
                     bits, valid = answer(call, tallies[source], counts)
             if isinstance(bits, pa.Array):
-                bits = self._number(bits)
+                bits = self._number(bits, len(bits))
             columns += [bits[:, None], valid.astype(np.int64)[:, None]]
         return np.concatenate(columns, axis=1)
 
-    def _number(self, texts: pa.Array) -> Ints:
+    def _number(self, texts: pa.Array | _Lists, size: int) -> Ints:
         first = self._size
         self._new.append(texts)
-        self._size += len(texts)
+        self._size += size
         return np.arange(first, self._size)
+
+    def _written(self) -> list[pa.Array]:
+        """All texts that are new, in order."""
+        texts = list(self._new)
+        by_source: dict[Scalar | Sketched, list[int]] = defaultdict(list)
+        for i, new in enumerate(self._new):
+            if isinstance(new, _Lists):
+                by_source[new.source].append(i)
+        for source, places in by_source.items():
+            lists = [self._new[i].lists for i in places]
+            written = list_texts(Tallies.concatenated(lists), self._counts[source])
+            first = 0
+            for i, each in zip(places, lists, strict=True):
+                texts[i] = written.slice(first, len(each.slots))
+                first += len(each.slots)
+        return texts
 
     def settle(self, matrices: Iterable[Ints]) -> None:
         """Make equal texts have equal numbers in all states that there are."""
         if self._size == len(self._texts.values):
             return
-        given = pa.concat_arrays([self._texts.values, *self._new]).fill_null("")
+        given = pa.concat_arrays([self._texts.values, *self._written()]).fill_null("")
         encoded = given.dictionary_encode()
         moved = np.asarray(encoded.indices).astype(np.int64)
         self._replace(encoded.dictionary, moved, matrices)

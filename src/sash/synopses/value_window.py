@@ -5,8 +5,8 @@ slots are few, there is a counter for each slot and possible value: a row of the
 one addition. Else the values are listed, sorted by slot and value; what comes and goes is added in one pass
 over the lists of its slots, and what is new is merged into them.
 
-Invariant: the rows at positions left … right of the log are counted, of all slots or of those that are
-followed.
+Invariant: the cells at positions left … right of the log are counted, of all slots or of those that are
+followed; who begins to follow a slot counts the cells of its chain.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from sash.plan.panes import Panes
 from sash.state.jit import kernel
-from sash.state.panelog import PaneLog
-from sash.synopses.b_int_qnt import Tallies, ValueRows
+from sash.synopses.b_int_qnt import FEW, Tallies, ValueRows
+from sash.synopses.value_cells import ValueLog
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -32,9 +32,9 @@ _FEW_SLOTS = 64
 
 
 class Counted(Protocol):
-    """Whose values they are: a log of panes whose rows have a count and a value, in order within a pane."""
+    """Whose values they are."""
 
-    log: PaneLog
+    log: ValueLog
     slots: int
     extent: tuple[int, int]
 
@@ -83,68 +83,92 @@ def _merge(
 
 @kernel
 def _apply(
-    log_slots: Ints,
-    log_panes: Ints,
-    log_ints: Ints,
+    cell_slots: Ints,
+    bounds: Ints,
     start: int,
     stop: int,
+    row_values: Ints,
+    row_counts: Ints,
+    first_row: int,
     sign: int,
     followed: Bools,
     slots: Ints,
     values: Ints,
     counts: Ints,
-    missing: Ints,
+    missing_slots: Ints,
+    missing_rows: Ints,
 ) -> int:
-    """Add rows of a log, in order within each pane, to values that are held; gives how many are not.
+    """Add the rows of cells to values that are held; gives how many are not, which are `missing` then.
 
-    `missing` has those rows then. Only slots that are `followed` count; if it is empty, all do.
+    Only slots that are `followed` count; if it is empty, all do.
     """
     size, at = 0, 0
-    for row in range(start, stop):
-        slot, value = log_slots[row], log_ints[row, 1]
+    for cell in range(start, stop):
+        slot = cell_slots[cell]
         if len(followed) and not followed[slot]:
             continue
-        if row == start or log_panes[row] != log_panes[row - 1]:
-            at = 0
-        if at < len(slots) and slots[at] < slot:
-            low, high = at, len(slots)
-            while low < high:
-                middle = (low + high) >> 1
-                if slots[middle] < slot:
-                    low = middle + 1
-                else:
-                    high = middle
-            at = low
-        while at < len(slots) and slots[at] == slot and values[at] < value:
-            at += 1
-        if at < len(slots) and slots[at] == slot and values[at] == value:
-            counts[at] += sign * log_ints[row, 0]
-        else:
-            missing[size] = row
-            size += 1
+        low, high = 0, len(slots)
+        while low < high:
+            middle = (low + high) >> 1
+            if slots[middle] < slot:
+                low = middle + 1
+            else:
+                high = middle
+        at = low
+        for row in range(bounds[cell, 0] - first_row, bounds[cell, 1] - first_row):
+            value = row_values[row]
+            while at < len(slots) and slots[at] == slot and values[at] < value:
+                at += 1
+            if at < len(slots) and slots[at] == slot and values[at] == value:
+                counts[at] += sign * row_counts[row]
+            else:
+                missing_slots[size], missing_rows[size] = slot, row
+                size += 1
     return size
 
 
 @kernel
 def _count(
-    log_slots: Ints, log_ints: Ints, start: int, stop: int, sign: int, index: Ints, first: int, counts: Ints
+    cell_slots: Ints,
+    bounds: Ints,
+    start: int,
+    stop: int,
+    row_values: Ints,
+    row_counts: Ints,
+    first_row: int,
+    sign: int,
+    index: Ints,
+    first: int,
+    counts: Ints,
 ) -> None:
-    """Add rows of a log to the counters of their slots and values; slots without an index do not count."""
-    for row in range(start, stop):
-        at = index[log_slots[row]]
+    """Add the rows of cells to the counters of their values; slots without an index do not count."""
+    for cell in range(start, stop):
+        at = index[cell_slots[cell]]
         if at >= 0:
-            counts[at, log_ints[row, 1] - first] += sign * log_ints[row, 0]
+            for row in range(bounds[cell, 0] - first_row, bounds[cell, 1] - first_row):
+                counts[at, row_values[row] - first] += sign * row_counts[row]
 
 
 @kernel
-def _count_rows(log_slots: Ints, log_ints: Ints, rows: Ints, index: Ints, first: int, counts: Ints) -> None:
-    for row in rows:
-        counts[index[log_slots[row]], log_ints[row, 1] - first] += log_ints[row, 0]
+def _chained(slots: Ints, heads: Ints, previous: Ints, base: int, left: int, right: int) -> Ints:
+    """The cells of some slots at positions left … right."""
+    found = np.empty(64, dtype=np.int64)
+    size = 0
+    for i in range(len(slots)):
+        cell = heads[slots[i]]
+        while cell >= left:
+            if cell < right:
+                if size == len(found):
+                    found = np.concatenate((found, np.empty_like(found)))
+                found[size] = cell - base
+                size += 1
+            cell = previous[cell - base]
+    return found[:size]
 
 
 @kernel
 def _ranked(slots: Ints, index: Ints, first: int, counts: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
-    """The value at rank ⌈n·part/whole⌉ of each slot, and n."""
+    """The value at rank ⌈n·part/whole⌉ of each slot, and n; it is looked for from the nearer end."""
     found, totals = np.zeros(len(slots), dtype=np.int64), np.zeros(len(slots), dtype=np.int64)
     for i in range(len(slots)):
         at = index[slots[i]]
@@ -152,13 +176,42 @@ def _ranked(slots: Ints, index: Ints, first: int, counts: Ints, part: int, whole
         totals[i] = total
         if total > 0:
             # No product that overflows.
-            left = (total // whole) * part + ((total % whole) * part + whole - 1) // whole
-            column = 0
-            while counts[at, column] < left:
-                left -= counts[at, column]
-                column += 1
+            rank = (total // whole) * part + ((total % whole) * part + whole - 1) // whole
+            if 2 * part < whole:
+                column, left = 0, rank
+                while counts[at, column] < left:
+                    left -= counts[at, column]
+                    column += 1
+            else:
+                column, left = counts.shape[1] - 1, total - rank
+                while counts[at, column] <= left:
+                    left -= counts[at, column]
+                    column -= 1
             found[i] = first + column
     return found, totals
+
+
+@kernel
+def _most_counted(slots: Ints, index: Ints, first: int, counts: Ints, k: int) -> tuple[Ints, Ints, Ints]:
+    """The k most frequent values of each slot, as `Tallies.top` gives them: offsets, values, counts."""
+    offsets = np.zeros(len(slots) + 1, dtype=np.int64)
+    values, often = np.empty(len(slots) * k, dtype=np.int64), np.empty(len(slots) * k, dtype=np.int64)
+    begin = 0
+    for i in range(len(slots)):
+        at, end = index[slots[i]], begin
+        for column in range(counts.shape[1]):
+            count = counts[at, column]
+            if count == 0 or (end == begin + k and count <= often[end - 1]):
+                continue
+            if end < begin + k:
+                end += 1
+            place = end - 1
+            while place > begin and often[place - 1] < count:
+                values[place], often[place] = values[place - 1], often[place - 1]
+                place -= 1
+            values[place], often[place] = first + column, count
+        offsets[i + 1] = begin = end
+    return offsets, values[:begin], often[:begin]
 
 
 @kernel
@@ -190,18 +243,41 @@ class _Lists:
     def __init__(self) -> None:
         self.slots, self.values, self.counts = (np.zeros(0, dtype=np.int64) for _ in range(3))
 
-    def take(self, log: PaneLog, start: int, stop: int, sign: int, followed: Bools) -> None:
-        """Rows of the log come, or they go."""
-        missing = np.empty(stop - start, dtype=np.int64)
-        held = self.slots, self.values, self.counts
-        size = _apply(log.slots, log.panes, log.ints, start, stop, sign, followed, *held, missing)
+    def take(self, log: ValueLog, start: int, stop: int, sign: int, followed: Bools) -> None:
+        """Cells of the log come, or they go."""
+        cells = log.cells
+        most = len(log.between(start + cells.base, stop + cells.base)[0])
+        missing_slots, missing_rows = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+        size = _apply(
+            cells.slots,
+            cells.ints,
+            start,
+            stop,
+            log.values,
+            log.counts,
+            log.first,
+            sign,
+            followed,
+            self.slots,
+            self.values,
+            self.counts,
+            missing_slots,
+            missing_rows,
+        )
         if size:
-            self.add(log, missing[:size])
+            self._insert(log, missing_slots[:size], missing_rows[:size])
 
-    def add(self, log: PaneLog, rows: Ints) -> None:
-        """Rows of the log come that may be new."""
+    def add(self, log: ValueLog, cells: Ints) -> None:
+        """Cells of the log come that may be new."""
+        bounds = log.cells.ints[cells] - log.first
+        lengths = bounds[:, 1] - bounds[:, 0]
+        ends = np.cumsum(lengths)
+        rows = np.arange(ends[-1] if len(ends) else 0) + np.repeat(bounds[:, 0] - (ends - lengths), lengths)
+        self._insert(log, np.repeat(log.cells.slots[cells], lengths), rows)
+
+    def _insert(self, log: ValueLog, slots: Ints, rows: Ints) -> None:
         nowhen = np.zeros(len(rows), dtype=np.int64)
-        more = ValueRows.of(log.slots[rows], nowhen, log.ints[rows, 1], log.ints[rows, 0])
+        more = ValueRows.of(slots, nowhen, log.values[rows], log.counts[rows])
         out = tuple(np.empty(len(self.slots) + len(more.slots), dtype=np.int64) for _ in range(3))
         held = self.slots, self.values, self.counts
         size = _merge(*held, more.slots, more.values, more.counts, *out)
@@ -222,6 +298,9 @@ class _Lists:
             offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(kept)])[offsets]
             places, counts = places[kept], counts[kept]
         return Tallies(slots, offsets, self.values[places], counts)
+
+    def top(self, slots: Ints, k: int) -> Tallies:
+        return self.tallies(slots).top(k)
 
     def quantiles(self, slots: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
         begins, ends = self._bounds(slots)
@@ -260,16 +339,21 @@ class _Counters:
         self.index[slots] = np.arange(self.used, self.used + len(slots))
         self.used += len(slots)
 
-    def take(self, log: PaneLog, start: int, stop: int, sign: int, followed: Bools) -> None:
-        _count(log.slots, log.ints, start, stop, sign, self._reaching(log), self.first, self.counts)
+    def take(self, log: ValueLog, start: int, stop: int, sign: int, followed: Bools) -> None:
+        self._count(log, log.cells.slots, log.cells.ints, start, stop, sign)
 
-    def add(self, log: PaneLog, rows: Ints) -> None:
-        _count_rows(log.slots, log.ints, rows, self._reaching(log), self.first, self.counts)
+    def add(self, log: ValueLog, cells: Ints) -> None:
+        self._count(log, log.cells.slots[cells], log.cells.ints[cells], 0, len(cells), 1)
 
-    def _reaching(self, log: PaneLog) -> Ints:
+    def _count(self, log: ValueLog, slots: Ints, bounds: Ints, start: int, stop: int, sign: int) -> None:
+        rows = log.values, log.counts, log.first
+        _count(slots, bounds, start, stop, *rows, sign, self._reaching(log), self.first, self.counts)
+
+    def _reaching(self, log: ValueLog) -> Ints:
         """The index, long enough for all slots of the log."""
-        if len(self.index) < len(log.heads):
-            missing = np.full(len(log.heads) - len(self.index), -1, dtype=np.int64)
+        reserved = len(log.cells.heads)
+        if len(self.index) < reserved:
+            missing = np.full(reserved - len(self.index), -1, dtype=np.int64)
             self.index = np.concatenate([self.index, missing])
         return self.index
 
@@ -278,6 +362,11 @@ class _Counters:
         owners, columns = np.nonzero(rows)
         offsets = np.searchsorted(owners, np.arange(len(slots) + 1))
         return Tallies(slots, offsets, columns + self.first, rows[owners, columns])
+
+    def top(self, slots: Ints, k: int) -> Tallies:
+        if k > FEW:
+            return self.tallies(slots).top(k)
+        return Tallies(slots, *_most_counted(slots, self.index, self.first, self.counts, k))
 
     def quantiles(self, slots: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
         return _ranked(slots, self.index, self.first, self.counts, part, whole)
@@ -301,7 +390,8 @@ class ValueWindow:
 
     def clear(self) -> None:
         """Begin anew with the next boundary."""
-        self.left = self.right = self._all.log.base
+        self._is_there = False
+        self.left = self.right = self._all.log.cells.base
         self._held: _Lists | _Counters = _Lists()
 
     def _begin(self, position: int) -> None:
@@ -321,12 +411,13 @@ class ValueWindow:
     def follow(self, slots: Ints) -> None:
         """These slots matter, too, where the window stands and from now on; others do not, unless named."""
         log = self._all.log
+        cells = log.cells
         is_first = self._followed is None
         for name in ("_followed", "_wanted"):
             known = getattr(self, name)
             have = 0 if known is None else len(known)
-            if have < len(log.heads):
-                room = np.zeros(len(log.heads), dtype=np.bool_)
+            if have < len(cells.heads):
+                room = np.zeros(len(cells.heads), dtype=np.bool_)
                 room[:have] = False if known is None else known
                 setattr(self, name, room)
         assert self._followed is not None
@@ -341,10 +432,8 @@ class ValueWindow:
                     self._begin_again()
                     return
                 self._held.open(new)
-            is_new = np.zeros(len(self._followed), dtype=np.bool_)
-            is_new[new] = True
-            rows = np.flatnonzero(is_new[log.slots_between(self.left, self.right)])
-            self._held.add(log, rows + (self.left - log.base))
+            found = _chained(new, cells.heads, cells.previous, cells.base, self.left, self.right)
+            self._held.add(log, found)
 
     def unfollow(self) -> None:
         """Follow slots no longer that nobody has named for a while, if they are many."""
@@ -361,17 +450,20 @@ class ValueWindow:
 
     def advance(self, boundary: int) -> None:
         """Make the window that of `boundary`, which is on an edge and not before the last one."""
-        self._boundary = boundary
+        if self._is_there and boundary == self._boundary:
+            return
+        self._boundary, self._is_there = boundary, True
         log, panes = self._all.log, self._all.panes
-        left = log.position_after(panes.number_at(boundary - self.range))
-        right = log.position_after(panes.number_at(boundary))
-        if left >= self.right or self.left < log.base or not self._fits():
+        cells, base = log.cells, log.cells.base
+        left = cells.position_after(panes.number_at(boundary - self.range))
+        right = cells.position_after(panes.number_at(boundary))
+        if left >= self.right or self.left < base or not self._fits():
             self._begin(left)
         followed = _NOBODY if self._followed is None else self._followed
         if self.right < right:
-            self._held.take(log, self.right - log.base, right - log.base, 1, followed)
+            self._held.take(log, self.right - base, right - base, 1, followed)
         if self.left < left:
-            self._held.take(log, self.left - log.base, left - log.base, -1, followed)
+            self._held.take(log, self.left - base, left - base, -1, followed)
         self.left, self.right = left, right
 
     def _fits(self) -> bool:
@@ -389,6 +481,10 @@ class ValueWindow:
         """The values of some slots, which ascend."""
         return self._held.tallies(slots)
 
+    def top(self, slots: Ints, k: int) -> Tallies:
+        """Of some slots, which ascend, the k most frequent values, the most frequent first."""
+        return self._held.top(slots, k)
+
     def quantiles(self, slots: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
         """Of some slots, which ascend, the value at rank ⌈n·part/whole⌉, and n."""
         return self._held.quantiles(slots, part, whole)
@@ -398,7 +494,7 @@ class ValueWindow:
         self.clear()
         if self._followed is not None:
             known = place[np.flatnonzero(self._followed[: len(place)])]
-            self._followed = np.zeros(len(self._all.log.heads), dtype=np.bool_)
+            self._followed = np.zeros(len(self._all.log.cells.heads), dtype=np.bool_)
             self._followed[known[known >= 0]] = True
             self._wanted = self._followed.copy()
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from sash.cli.hints import Hints
 from sash.cli.live import LiveView, share_out
-from sash.cli.tally import Hints
 from sash.runtime.report import BatchReport, Held, StreamCounts, Summary
 
 T0 = 1_790_000_000_000_000  # 2026-09-21 14:13:20 UTC

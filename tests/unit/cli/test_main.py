@@ -301,6 +301,11 @@ class TestCheckAndExplain:
         assert runner.invoke(app, ["explain", str(file)]).stdout == "form None\n"
         assert runner.invoke(app, ["explain", str(file), "--format", "json"]).stdout == "form json\n"
 
+    def test_explain_is_told_the_checkpoint_of_a_run(self, runner, fakes, file, monkeypatch):
+        monkeypatch.setattr(calls, "analyzes", lambda _program: False)
+        monkeypatch.setattr(calls, "explain", lambda *_, checkpoint: f"of {checkpoint}")
+        assert runner.invoke(app, ["explain", str(file), "--checkpoint", "state"]).stdout == "of state\n"
+
 
 class TestDemo:
     def test_it_shows_the_program_and_runs_it_in_a_folder_that_is_gone_afterwards(self, runner, fakes):

@@ -3,8 +3,8 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
+from sash.cli.hints import Hints
 from sash.cli.plain import PlainView
-from sash.cli.tally import Hints
 from sash.runtime.report import BatchReport, Held, StreamCounts, Summary
 
 T0 = 1_790_000_000_000_000

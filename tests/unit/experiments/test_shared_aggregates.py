@@ -13,6 +13,7 @@ from sash.experiments import (
     ci_count,
     having_queries,
     having_thresholds,
+    join_synopses,
     running_sums,
     shared_aggregates,
 )
@@ -26,6 +27,7 @@ TINY = {
     ci_count: ci_count.Sizes(200, 20_000, 10, 400, 400, 1, (1, 8, 64)),
     having_thresholds: having_thresholds.Sizes((400, 1_600), 40, 60, 10),
     having_queries: having_queries.Sizes((300, 900), 12, 3, 8, 20, 0.1, 2),
+    join_synopses: join_synopses.Sizes(600, 60, 50, 5, (1, 3)),
     running_sums: running_sums.Sizes(40_000, 10_000),
 }
 

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from sash.lang import bind_program
 from sash.operators import preaggregate as module
 from sash.operators.preaggregate import Partial, preaggregate
-from sash.plan.periodic import PeriodicPlan, plan_periodic
+from sash.operators.summary import Summary
+from sash.plan.periodic import PeriodicPlan, SynopsisSpec, plan_periodic
 from sash.state.layout import Layout
 from sash.state.ordering import ordinal_to_double
 
@@ -143,3 +145,55 @@ def test_words_of_several_dictionaries_are_grouped_by_value():
     keys = partial.keys[0].to_pylist()
     counts = {keys[group]: int(row[0]) for group, row in zip(partial.groups, partial.ints, strict=True)}
     assert counts == {"a": 2, "b": 1, "c": 1, None: 1}
+
+
+FINER = (
+    "SELECT g, k, SUM(n) AS a, MAX(n) AS b, SUM(x) AS c FROM s [RANGE 12 US SLIDE 2 US] GROUP BY g, k",
+    "SELECT k, g, TOP(n, 3) AS a FROM s [RANGE 12 US SLIDE 2 US] GROUP BY k, g",
+)
+COARSER = (
+    "SELECT k, SUM(n) AS a, SUM(x) AS b FROM s [RANGE 12 US SLIDE 4 US] GROUP BY k",
+    "SELECT g, MAX(n) AS a, COUNT(DISTINCT k) AS b FROM s [RANGE 6 US SLIDE 2 US] GROUP BY g",
+    "SELECT COUNT(*) AS a, TOP(k, 2) AS b FROM s [RANGE 4 US SLIDE 4 US]",
+    "SELECT k, TOP(n, 3) AS a, APPROX_COUNT_DISTINCT(g) AS b FROM s [RANGE 6 US SLIDE 6 US] GROUP BY k",
+)
+
+
+def spelled(partial: Partial) -> dict[Key, tuple[object, ...]]:
+    """The rows of a partial by pane, keys and value."""
+    keys = [column.to_pylist() for column in partial.keys]
+    result: dict[Key, tuple[object, ...]] = {}
+    for row, owner in enumerate(partial.owners.tolist()):
+        places = [int(partial.groups[owner])] * len(keys)
+        if partial.values is not None:
+            places[-1] = int(partial.values[row])
+        key = (int(partial.panes[owner]), *(column[at] for column, at in zip(keys, places, strict=True)))
+        assert key not in result
+        sums = [float(high + low) for high, low in partial.floats[row].reshape(-1, 2)]
+        result[key] = (*map(int, partial.ints[row]), *sums)
+    return result
+
+
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "hashed"])
+@pytest.mark.parametrize("seed", range(4))
+def test_groupings_are_the_same_from_finer_ones_as_from_the_rows(monkeypatch, dense, seed):
+    if not dense:
+        monkeypatch.setattr(module, "_DENSE_LEAST", 0)
+        monkeypatch.setattr(module, "_DENSE_FACTOR", 0)
+    plan = plan_of(*FINER, *COARSER)
+    ts, table = random_table(400, 1 if seed % 2 else 5)
+    ts = np.sort(ts) if seed > 1 else ts
+    table = table.set_column(3, "n", pc.bit_wise_and(table.column("n"), 3))
+    derived: list[str] = []
+
+    def chosen(summaries: list[Summary], spec: SynopsisSpec, rows: int) -> Summary | None:
+        found = [summary for summary in summaries if summary.contains(spec)]
+        derived.extend([spec.name] if found else [])
+        return min(found, key=len, default=None)
+
+    monkeypatch.setattr(module, "smallest", chosen)
+    from_finer = [spelled(partial) for partial in preaggregate(ts, table, plan.synopses)]
+    monkeypatch.setattr(module, "smallest", lambda summaries, spec, rows: None)
+    from_rows = [spelled(partial) for partial in preaggregate(ts, table, plan.synopses)]
+    assert from_finer == from_rows
+    assert len(derived) >= 5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,3 +109,13 @@ def test_boundaries_are_the_nearest_multiples_of_the_slide_on_either_side(instan
     assert first % slide == last % slide == 0
     assert last <= instant < last + slide
     assert first - slide < instant <= first
+
+
+@given(st.lists(windows, min_size=1, max_size=2), st.lists(windows, min_size=1, max_size=2), instants)
+def test_panes_refine_others_whose_edges_are_all_among_theirs(given_windows, others, first):
+    panes, coarser = panes_of(*given_windows), panes_of(*others)
+    cycle = math.lcm(panes.period, coarser.period)
+    theirs = (coarser.right_edge(n) for n in range(coarser.number_at(1), coarser.number_at(cycle) + 1))
+    assert panes.refine(coarser) == all(panes.right_edge(panes.number_at(edge)) == edge for edge in theirs)
+    numbers = np.arange(first, first + 5)
+    assert panes.right_edges(numbers).tolist() == [panes.right_edge(number) for number in numbers.tolist()]

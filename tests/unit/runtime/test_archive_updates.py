@@ -14,7 +14,7 @@ from tests.unit.runtime.metrics.metrics_kit import parse, value
 from sash.archive import ArchiveWriter, asked, open_snapshot
 from sash.errors import ArchiveError
 from sash.plan.lifetimes import Counted
-from sash.runtime import engine
+from sash.runtime import engine, outputs
 from sash.runtime.archive_sink import ArchiveSink
 from sash.runtime.checkpoint import Checkpoint
 from sash.runtime.clock import StreamState
@@ -30,7 +30,7 @@ END = 119 // 7 * 7_000_000
 @pytest.fixture
 def in_background(monkeypatch):
     """Archives are updated while batches go on, as on Spark."""
-    monkeypatch.setattr(engine, "ArchiveSink", Background)
+    monkeypatch.setattr(outputs, "ArchiveSink", Background)
 
 
 class Background(ArchiveSink):

@@ -10,8 +10,9 @@ import pytest
 from sash.errors import CheckpointError, SinkError
 from sash.lang import bind_program
 from sash.runtime.desk import Desk, Served
-from sash.runtime.engine import Engine, Options
+from sash.runtime.engine import Engine
 from sash.runtime.inline.pipeline import Inline
+from sash.runtime.options import Options
 from sash.runtime.run import run_program
 from sash.runtime.sinks.jsonl import JsonLinesSink
 from sash.testing.runs import StopAfter

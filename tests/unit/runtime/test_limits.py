@@ -11,9 +11,10 @@ import pytest
 from sash.errors import LimitError, UserError
 from sash.lang import bind_program
 from sash.runtime import limits
-from sash.runtime.engine import Engine, Options
+from sash.runtime.engine import Engine
 from sash.runtime.inline.pipeline import Inline
 from sash.runtime.memory import machine_bytes, resident_bytes
+from sash.runtime.options import Options
 from sash.runtime.run import run_program
 from sash.runtime.sinks.jsonl import JsonLinesSink
 from sash.runtime.sizes import parse_size

@@ -10,7 +10,8 @@ import pytest
 from sash.lang import bind_program
 from sash.lang.bound import Scalar
 from sash.runtime.desk import Desk, Served
-from sash.runtime.engine import Engine, Options
+from sash.runtime.engine import Engine
+from sash.runtime.options import Options
 from sash.runtime.run import run_program
 from sash.synopses.indexed_values import IndexedWindow
 from sash.testing.runs import StopAfter

@@ -45,6 +45,25 @@ def test_show_queries_tells_what_is_shared_and_how_queries_are_refreshed(tmp_pat
         assert (ran["both"]["period"], ran["both"]["granted"], ran["both"]["skipped"]) == (2.0, 2.0, 0)
 
 
+def test_queries_over_one_join_tell_the_synopsis_that_they_read(tmp_path):
+    windows = "s [RANGE {0} SEC SLIDE 2 SEC] a, s [RANGE 4 SEC SLIDE 2 SEC] b"
+    join = f"SELECT COUNT(*) AS c FROM {windows} WHERE a.k = b.k"
+    with sash.connect(written(tmp_path), runtime="inline") as session:
+        session.sql(STREAM)
+        for name, length in (("short", 4), ("long", 6)):
+            session.sql(f"CREATE QUERY {name} INTO 'noop:' AS {join.format(length)};")
+        planned = {row["name"]: row for row in session.sql("SHOW QUERIES").to_pylist()}
+        assert [planned[name]["synopses"] for name in ("short", "long")] == ["j0", "j0"]
+        assert {planned[name]["rule"] for name in ("short", "long")} == {"own", "SS3"}
+        assert planned["long"]["shared_with"] == ["short"]
+        session.wait()
+        ran = {row["name"]: row for row in session.sql("SHOW QUERIES").to_pylist()}
+        assert (ran["long"]["at"], ran["long"]["period"], ran["long"]["rule"]) == (40_000_000, 2.0, "SS3")
+        told = session.explain("long")
+        assert "looked up in j0" in told
+        assert "in the run: answered at 40" in told
+
+
 def test_elastic_refresh_skips_boundaries_and_says_so(tmp_path):
     with sash.connect(written(tmp_path), runtime="inline", batch_rows=10, refresh="elastic") as session:
         session.sql(STREAM)

@@ -27,9 +27,10 @@ from sash.errors import (
 from sash.session import connect
 
 
-def test_importing_sash_imports_nothing_heavy():
+@pytest.mark.parametrize("module", ["sash", "sash.cli.main"])
+def test_importing_sash_imports_nothing_heavy(module):
     script = (
-        "import sys, sash; "
+        f"import sys, {module}; "
         "print([m for m in ('pyarrow', 'duckdb', 'pyspark', 'numba', 'sqlglot') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)

@@ -16,11 +16,11 @@ from sash.errors import DuplicateName, UnknownName
 from sash.lang import bind_program
 from sash.lang.bound import QueryDefinition
 from sash.operators.preaggregate import preaggregate
-from sash.plan.periodic import select_of
+from sash.plan.covers import Cover
+from sash.plan.periodic import SynopsisSpec, select_of
 from sash.sharing import Change, ChangeKind, Kind, Sharing, request_of
-from sash.sharing.combine import Totals, combine
-from sash.state.layout import Layout
-from sash.synopses.basic_interval import BasicIntervalSynopsis, WindowKey
+from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.combined import Combined
 from sash.synopses.finalize import finalize
 
 SELECT = "SELECT %s FROM s [RANGE %d US SLIDE %d US]%s"
@@ -302,29 +302,32 @@ class Held:
     def answer(self, definition, boundary):
         """Groups with the values of the aggregates, from the synopses that the query reads."""
         reading = self.sharing.workload.readings[definition.name]
-        request = self.sharing.workload.requests[definition.name]
         select = select_of(definition)
-        totals = {name: self.totals(name, select.window.range, boundary) for name in reading.synopses}
-        made = combine(reading, totals, request.measures)
+        synopsis = self.read(reading, select, self.sharing.workload.requests[definition.name].measures)
+        for base in synopsis.bases:
+            base.seal(boundary)
+            base.move_to(boundary)
+        totals = synopsis.between(boundary - select.window.range, boundary)
+        slots = np.flatnonzero(totals.ints[:, 0]) if select.keys else np.arange(1)
         values = [
-            finalize(call, Layout.of(made.measures), made.ints, made.floats, made.words)
+            finalize(call, synopsis.layout, totals.ints[slots], totals.floats[slots], synopsis.words)
             for call in select.aggregates
         ]
-        keys = [key.to_pylist() for key in made.keys]
+        keys = [key.to_pylist() for key in synopsis.groups.keys_of(slots)]
         columns = [value.array.to_pylist() for value in values]
         return sorted(zip(*keys, *columns, strict=True), key=repr)
 
-    def totals(self, name, length, boundary):
-        synopsis = self.synopses[name]
-        synopsis.seal(boundary)
-        synopsis.move_to(boundary)
-        window = synopsis.window(WindowKey(length))
-        window.advance(boundary)
-        size = synopsis.groups.size
-        slots = np.flatnonzero(window.ints[:size, 0]) if synopsis.spec.keys else np.arange(1)
-        window.reserve(len(slots))
-        keys = tuple(synopsis.groups.keys_of(slots)) if synopsis.spec.keys else ()
-        return Totals(synopsis.spec.measures, keys, window.ints[slots], window.floats[slots], synopsis.words)
+    def read(self, reading, select, measures):
+        """What a run would read."""
+        parts = [(self.synopses[part.synopsis], part.sign) for part in reading.parts]
+        if len(parts) == 1:
+            return parts[0][0]
+        names = {sign: tuple(p.synopsis for p in reading.parts if p.sign == sign) for sign in (1, -1)}
+        cover = Cover(names[1], names[-1], reading.beside)
+        panes = parts[0][0].spec.panes
+        return Combined(
+            SynopsisSpec("c", "s", select.where, select.keys, panes, measures, 0, cover=cover), parts
+        )
 
     def expected(self, definition, boundary):
         select = select_of(definition)
@@ -413,8 +416,8 @@ def test_what_is_put_together_from_synopses_beside_each_other_is_the_answer(grou
     group = " GROUP BY k" if grouped else ""
     listed = (
         "SUM(n) AS a",
-        "MIN(k) AS a, MAX(x) AS b",
-        "AVG(n) AS a, MAX(x) AS b, COUNT(*) AS c, MIN(k) AS d",
+        "MIN(m) AS a, MAX(x) AS b",
+        "AVG(n) AS a, MAX(x) AS b, COUNT(*) AS c, MIN(m) AS d",
     )
     queries = [
         q(f"q{i}", f"k, {text}" if grouped else text, 6 + 2 * i, where="b IS NOT FALSE", grouped=group)

@@ -15,7 +15,7 @@ from sash.plan.explain.shared import Planned
 from sash.plan.explain.tree import Considered, Explained, Step
 from sash.plan.optimize import optimize
 from sash.plan.patterns import stream_with_lifetimes
-from sash.plan.physical import Exec, Held, to_physical
+from sash.plan.physical import Exec, Held, JoinExec, to_physical
 
 _UNITS = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"), (1_000, "ms"))
 
@@ -86,6 +86,11 @@ def _step(node: Exec) -> Step:
         estimate.cost.total,
         tuple(_step(child) for child in node.inputs),
     )
+
+
+def join_state(node: Exec) -> tuple[str, ...]:
+    """The state of the join in a physical plan."""
+    return next(_step(below).state for below in node.walk() if isinstance(below, JoinExec))
 
 
 def _sources(node: Exec) -> Iterator[Node]:

@@ -9,15 +9,18 @@ from dataclasses import asdict, replace
 from sash.errors import SashError, UnknownName, UserError
 from sash.lang import Program
 from sash.lang.bound import IndexDefinition, QueryDefinition, Scalar
+from sash.plan.coarser import WORTH_ADDING, finer_than
 from sash.plan.cost import Statistics
 from sash.plan.explain.build import duration, plan_and_explain
 from sash.plan.explain.indexed import probes
+from sash.plan.explain.joined import with_join_synopsis
 from sash.plan.explain.measured import Run, measured_text, with_measured
 from sash.plan.explain.picture import to_svg
 from sash.plan.explain.shared import sharing, with_sharing
 from sash.plan.explain.tree import Explained, Step
 from sash.plan.filter_choice import index_name
 from sash.plan.having import loosest, probe_of
+from sash.plan.join_synopses import plan_joins, readers_in
 from sash.plan.measures import Kept, algebra_of
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec, is_periodic, plan_periodic
 from sash.plan.run_plan import standing_in
@@ -91,6 +94,8 @@ def explanations(program: Program, run: Run | None = None) -> list[Explained]:
     queries = (*standing, *asked_queries(program))
     periodic = plan_periodic(program.streams, [query for query in queries if is_periodic(query)])
     statistics = Statistics.from_definitions((*program.streams, *program.relations))
+    operators = {query.name: query for query in queries if not is_periodic(query)}
+    joined = readers_in(plan_joins(operators.values(), program.streams, statistics))
     planned = []
     for number, query in enumerate(queries):
         try:
@@ -98,7 +103,9 @@ def explanations(program: Program, run: Run | None = None) -> list[Explained]:
         except SashError as error:
             error.place = error.place or query.place
             raise
-        planned.append(replace(found, runs=number < len(standing)))
+        # Who reads one join synopsis shares the join; nobody else does.
+        read = joined[query.name][0].name if query.name in joined else None
+        planned.append(replace(found, choices=(found.choices, read), runs=number < len(standing)))
     # Periodic queries share synopses, which their notes name; the others share operators.
     continuous = (found for found, query in zip(planned, queries, strict=True) if not is_periodic(query))
     shared = iter(with_sharing(continuous))
@@ -109,7 +116,7 @@ def explanations(program: Program, run: Run | None = None) -> list[Explained]:
             tree = _looked_up(found.explained.tree, synopsis)
             each = replace(found.explained, tree=tree, notes=notes)
         else:
-            each = next(shared)
+            each = with_join_synopsis(next(shared), query, joined.get(query.name))
         if number >= len(standing) and program.explains[number - len(standing)].query is None:
             each = replace(each, notes=(*each.notes, *probes(found.plan, program)))
         explained.append(each if run is None else with_measured(each, found.plan, query, run, statistics))
@@ -147,19 +154,28 @@ def _synopsis(
         answered = f"answered from basic intervals; where most groups are in most panes, from {choice}"
     return spec.name, (
         f"{spec.name}: the window is {panes}{shared}; {answered}",
-        f"{spec.name} keeps {by}: {measures}; 1 pass over the input",
+        f"{spec.name} keeps {by}: {measures}; 1 pass over the input{_from_finer(spec, plan)}",
         *_beside(planned, spec, by, plan, indexes),
         *_selected(planned, spec, plan),
+    )
+
+
+def _from_finer(spec: SynopsisSpec, plan: PeriodicPlan) -> str:
+    finer = finer_than(spec, plan.synopses)
+    return (
+        f", or added up from {finer[0].name} where that has {WORTH_ADDING} times fewer rows" if finer else ""
     )
 
 
 def _covered(spec: SynopsisSpec, plan: PeriodicPlan, window: str) -> tuple[str, ...]:
     """What there is to say of a synopsis that is read from others."""
     assert spec.cover is not None
-    kind = "supercover less the rest" if spec.cover.minus else "disjoint cover"
+    kind = "SS4, supercover less the rest" if spec.cover.minus else "SS4, disjoint cover"
     if not spec.counts_rows:
-        kind = "cover, by minimum or maximum"
-    lines = [f"{spec.name}: {window}; {spec.name} = {spec.cover} (SS4, {kind}), no pass over the input"]
+        kind = "SS4, cover, by minimum or maximum"
+    if spec.cover.beside:
+        kind = "SS2, each for other measures of the same rows"
+    lines = [f"{spec.name}: {window}; {spec.name} = {spec.cover} ({kind}), no pass over the input"]
     for name in spec.bases:
         part = plan.synopsis(name)
         where = "" if part.where is None else f" where {part.where.text or part.where.sql}"

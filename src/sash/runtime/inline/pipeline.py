@@ -13,11 +13,13 @@ from collections.abc import Sequence
 
 from sash.lang import Program
 from sash.operators.cut import TOP, Cut
+from sash.runtime.batches import Newest
 from sash.runtime.desk import Desk
 from sash.runtime.divided import DividedPlan, DividedSynopses
-from sash.runtime.engine import Engine, Newest, Options
+from sash.runtime.engine import Engine
 from sash.runtime.feed import Entry
 from sash.runtime.harvest import Harvest
+from sash.runtime.options import Options
 from sash.runtime.partitions import Message, Partition, gather, scatter, wake
 from sash.runtime.report import Summary
 from sash.runtime.scratch import scratch_folder

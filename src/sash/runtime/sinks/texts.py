@@ -59,12 +59,11 @@ def not_finite(column: pa.ChunkedArray | pa.Array) -> pa.Array | None:
 
 def _timestamps(array: pa.Array) -> pa.Array:
     micros = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
-    strange = pc.or_(pc.less(micros, _YEAR_1), pc.greater_equal(micros, _YEAR_10000))
-    if not pc.any(strange).as_py():
-        return _iso(micros)
+    values = micros.fill_null(0).to_numpy(zero_copy_only=False)
+    if values.min(initial=0) >= _YEAR_1 and values.max(initial=0) < _YEAR_10000:
+        return _iso(micros, values)
     # Arrow's years have 16 bits; numpy's have enough.
-    values = micros.fill_null(0).to_numpy(zero_copy_only=False).view("datetime64[us]")
-    text = np.char.add(np.datetime_as_string(values, unit="us"), "Z")
+    text = np.char.add(np.datetime_as_string(values.view("datetime64[us]"), unit="us"), "Z")
     return pc.if_else(micros.is_valid(), pa.array(text.tolist(), TEXT), pa.scalar(None, TEXT))
 
 
@@ -103,10 +102,10 @@ def _spell(micros: npt.NDArray[np.int64], out: npt.NDArray[np.uint8]) -> None:
 _SHAPE = np.frombuffer(b"0000-00-00T00:00:00.000000Z", np.uint8)
 
 
-def _iso(micros: pa.Array) -> pa.Array:
+def _iso(micros: pa.Array, values: npt.NDArray[np.int64]) -> pa.Array:
     n = len(micros)
     out = np.tile(_SHAPE, (n, 1))
-    _spell(micros.fill_null(0).to_numpy(zero_copy_only=False), out)
+    _spell(values, out)
     offsets = np.arange(n + 1, dtype=np.int64) * len(_SHAPE)
     text = pa.LargeStringArray.from_buffers(n, pa.py_buffer(offsets), pa.py_buffer(out))
     return text if not micros.null_count else pc.if_else(micros.is_valid(), text, pa.scalar(None, TEXT))

@@ -16,11 +16,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sash.errors import InternalError
 from sash.lang import Program
+from sash.runtime.batches import Newest, RunBatch
 from sash.runtime.checkpoint import FEED
 from sash.runtime.desk import Desk
-from sash.runtime.engine import Engine, Newest, Options, RunBatch
+from sash.runtime.engine import Engine
 from sash.runtime.feed import Entry
 from sash.runtime.harvest import Harvest
+from sash.runtime.options import Options
 from sash.runtime.report import Summary
 from sash.runtime.scratch import scratch_folder
 from sash.runtime.sources import Chunk
@@ -55,7 +57,7 @@ def run_spark(program: Program, options: Options, stop: threading.Event, desk: D
                     spark_session(options.master, log, options.checkpoint) as spark,
                     Stages(engine, state) as stages,
                 ):
-                    engine.rewrite = ArchiveJobs(spark, state)
+                    engine.outputs.rewrite = ArchiveJobs(spark, state)
                     # Only now are old outputs replaced: whatever keeps Spark from starting leaves them alone.
                     engine.open_outputs()
                     _Pipeline(spark, engine, stages, state).run(stop, desk)

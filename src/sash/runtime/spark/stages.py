@@ -28,8 +28,9 @@ from pyspark.sql import DataFrame
 from sash.errors import SashError
 from sash.operators.cut import TOP
 from sash.plan.run_plan import RunPlan
+from sash.runtime.batches import Newest
 from sash.runtime.cell import StateFile
-from sash.runtime.engine import Engine, Newest
+from sash.runtime.engine import Engine
 from sash.runtime.feed import Entry
 from sash.runtime.files import save_file, told
 from sash.runtime.harvest import Harvest

@@ -5,6 +5,7 @@ The thesis has AVG from a synopsis of sums and one of counts. Here a query may a
 
 from __future__ import annotations
 
+from sash.plan.duplicates import is_coded
 from sash.plan.measures import ROWS, Measure
 from sash.sharing.request import Request
 from sash.sharing.rules.rule import StateRule
@@ -14,6 +15,8 @@ from sash.sharing.workload import Offer, Part, Reading, Workload
 
 
 def find(request: Request, workload: Workload) -> Offer | None:
+    if any(map(is_coded, request.measures)):
+        return None
     missing = list(request.measures)
     parts: list[Part] = []
     changed: list[SharedSynopsis] = []

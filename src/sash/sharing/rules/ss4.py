@@ -6,7 +6,7 @@ It trades time for space: fewer synopses are maintained, several are read for on
 from __future__ import annotations
 
 from sash.plan.covers import Cover, find_cover
-from sash.plan.duplicates import Algebra
+from sash.plan.duplicates import Algebra, is_coded
 from sash.sharing.request import Request
 from sash.sharing.rules.rule import StateRule
 from sash.sharing.synopsis import SharedSynopsis
@@ -14,6 +14,8 @@ from sash.sharing.workload import Offer, Part, Reading, Workload
 
 
 def find(request: Request, workload: Workload) -> Offer | None:
+    if any(map(is_coded, request.measures)):
+        return None
     candidates = {
         synopsis.name: synopsis.predicate
         for synopsis in workload.related(request)

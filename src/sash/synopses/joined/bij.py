@@ -12,7 +12,7 @@ import numpy as np
 
 from sash.plan.periodic import SynopsisSpec
 from sash.synopses.joined import kernels
-from sash.synopses.joined.synopsis import Float64Array, Int64Array, JoinSynopsis
+from sash.synopses.joined.synopsis import Float64Array, Int64Array, JoinSynopsis, Results
 
 
 class BasicIntervalJoinSynopsis(JoinSynopsis):
@@ -61,3 +61,7 @@ class BasicIntervalJoinSynopsis(JoinSynopsis):
         )
         size = self.groups.size
         return [(ints[i, :size], floats[i, :size]) for i in range(len(lengths))]
+
+    def elements(self) -> Results:
+        panes = self._live()
+        return self._rows_of(panes, self.cells[panes % self.b], self.cell_floats[panes % self.b])

@@ -13,7 +13,7 @@ import numpy as np
 
 from sash.plan.periodic import SynopsisSpec
 from sash.synopses.joined import kernels
-from sash.synopses.joined.synopsis import Float64Array, Int64Array, JoinSynopsis
+from sash.synopses.joined.synopsis import Float64Array, Int64Array, JoinSynopsis, Results
 
 
 class IntervalJoinSynopsis(JoinSynopsis):
@@ -73,3 +73,8 @@ class IntervalJoinSynopsis(JoinSynopsis):
             floats,
         )
         return ints[: self.groups.size], floats[: self.groups.size]
+
+    def elements(self) -> Results:
+        panes = self._live()
+        places = self.leaves + panes % self.leaves
+        return self._rows_of(panes, self.cells[places], self.cell_floats[places])

@@ -184,16 +184,17 @@ def probe_running(cells: Ints, newest: int, first: int, second: int, g: int, ops
     """Differences of running intervals: one for all classes up to the shorter length, one for each beyond."""
     shorter, longer = min(first, second), max(first, second)
     for kind in range(cells.shape[1]):
-        _add_difference(cells, newest, newest - shorter, kind, ops, ints)
+        add_difference(cells, newest, newest - shorter, kind, ops, ints)
     side = 0 if first > second else g
     for apart in range(1, g + 1):
         oldest = longer if apart == g else min(longer, shorter + apart)
         if oldest > shorter:
-            _add_difference(cells, newest - shorter, newest - oldest, side + apart, ops, ints)
+            add_difference(cells, newest - shorter, newest - oldest, side + apart, ops, ints)
 
 
 @kernel
-def _add_difference(cells: Ints, until: int, after: int, kind: int, ops: Ints, ints: Ints) -> None:
+def add_difference(cells: Ints, until: int, after: int, kind: int, ops: Ints, ints: Ints) -> None:
+    """What running intervals have of a class between two panes."""
     size = cells.shape[0]
     for slot in range(ints.shape[0]):
         merge_ints(ints[slot], cells[until % size, kind, slot], ops)

@@ -47,16 +47,22 @@ def class_count(g: int) -> int:
 
 
 def preaggregate_results(
-    first: Int64Array, second: Int64Array, table: pa.Table, spec: SynopsisSpec, g: int
+    first: Int64Array,
+    second: Int64Array,
+    table: pa.Table,
+    spec: SynopsisSpec,
+    g: int,
+    arrivals: Int64Array | None = None,
 ) -> Iterator[Partial]:
     """What join results add to a synopsis; row i is of tuples with the timestamps first[i] and second[i].
 
-    The partial has two keys more than the synopsis: class and pane of arrival.
+    The partial has two keys more than the synopsis: class and pane of arrival, which is that of the younger
+    tuple unless `arrivals` says otherwise.
     """
     panes = spec.panes.number_of(first), spec.panes.number_of(second)
-    extended = table.append_column(_CLASS, pa.array(class_of(*panes, g))).append_column(
-        _ARRIVAL, pa.array(np.maximum(*panes))
-    )
+    arrivals = np.maximum(*panes) if arrivals is None else arrivals
+    extended = table.append_column(_CLASS, pa.array(class_of(*panes, g)))
+    extended = extended.append_column(_ARRIVAL, pa.array(arrivals))
     keys = (*spec.keys, _column(_CLASS), _column(_ARRIVAL))
     yield from preaggregate(np.minimum(first, second), extended, [replace(spec, keys=keys)])
 

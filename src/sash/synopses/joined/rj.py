@@ -12,7 +12,7 @@ from sash.errors import InternalError
 from sash.plan.periodic import SynopsisSpec
 from sash.state.kernels import MAX, MIN
 from sash.synopses.joined import kernels
-from sash.synopses.joined.synopsis import Float64Array, Int64Array, JoinSynopsis
+from sash.synopses.joined.synopsis import Float64Array, Int64Array, JoinSynopsis, Results
 
 
 class RunningJoinSynopsis(JoinSynopsis):
@@ -50,3 +50,11 @@ class RunningJoinSynopsis(JoinSynopsis):
         ints, floats = self.layout.empty(self.cells.shape[2])
         kernels.probe_running(self.cells, self.newest, first, second, self.g, self.ops, ints)
         return ints[: self.groups.size], floats[: self.groups.size]
+
+    def elements(self) -> Results:
+        panes = self._live()
+        ints, floats = self._empty(len(panes), self.cells.shape[2])
+        for place, pane in enumerate(panes.tolist()):
+            for kind in range(ints.shape[1]):
+                kernels.add_difference(self.cells, pane, pane - 1, kind, self.ops, ints[place, kind])
+        return self._rows_of(panes, ints, floats)

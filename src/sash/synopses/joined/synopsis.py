@@ -6,7 +6,9 @@ of the older of its two tuples, so an update changes all intervals and drops the
 windows of n₁ and n₂ panes, n₁, n₂ ≤ b, that differ by up to g (SS3 asks moreover that both are at least b −
 g).
 
-Cells are dense arrays over (interval, class, group), which suits up to some ten thousand groups.
+Cells are dense arrays over (interval, class, group). Where those would be too large results are kept as rows
+(`rows.py`); `copied_from` makes one synopsis of another. A snapshot has the live results as rows, whatever
+the kind.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +23,13 @@ import pyarrow as pa
 
 from sash.errors import InternalError
 from sash.operators.evaluate import ARROW_TYPES
+from sash.operators.operator import State
 from sash.operators.preaggregate import Partial
 from sash.plan.periodic import SynopsisSpec
-from sash.state.groups import GroupTable
+from sash.state.groups import GroupTable, plain
 from sash.state.layout import Layout
-from sash.state.ordering import Words, recode
+from sash.state.ordering import Words, is_code, recode
+from sash.synopses.basic_interval import Dependent
 from sash.synopses.joined.results import class_count
 
 Int64Array = npt.NDArray[np.int64]
@@ -37,8 +40,8 @@ _LEAST_TO_COMPACT = 1024
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """Results that arrived after the last update."""
+class Results:
+    """Join results, pre-aggregated by interval (`panes`), class, group and pane of arrival."""
 
     slots: Int64Array
     panes: Int64Array
@@ -47,8 +50,12 @@ class _Waiting:
     ints: Int64Array
     floats: Float64Array
 
-    def where(self, mask: npt.NDArray[np.bool_]) -> _Waiting:
-        return _Waiting(*(getattr(self, name)[mask] for name in self.__slots__))
+    def where(self, mask: npt.NDArray[np.bool_]) -> Results:
+        return Results(*(getattr(self, name)[mask] for name in self.__slots__))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(getattr(self, name).nbytes) for name in self.__slots__)
 
 
 class JoinSynopsis(ABC):
@@ -69,7 +76,9 @@ class JoinSynopsis(ABC):
         self.words: dict[int, Words] = {}
         self.newest: int | None = None
         self.groups = GroupTable([ARROW_TYPES[key.type] for key in spec.keys])
-        self._waiting: list[_Waiting] = []
+        # Who keeps totals by slot beside it.
+        self.dependents: list[Dependent] = []
+        self._waiting: list[Results] = []
         self._intervals = intervals
         self.cells, self.cell_floats = self._empty(intervals, self.groups.size)
 
@@ -89,7 +98,7 @@ class JoinSynopsis(ABC):
             recode(ints[:, column], self._learn(column, vocabulary))
         rows = partial.groups
         slots = self.groups.encode(keys)[rows] if self.spec.keys else np.zeros(len(rows), dtype=np.int64)
-        waiting = _Waiting(
+        waiting = Results(
             slots, partial.panes, np.asarray(classes)[rows], np.asarray(arrivals)[rows], ints, partial.floats
         )
         if self.newest is not None and len(rows) and int(waiting.arrivals.min()) <= self.newest:
@@ -115,6 +124,9 @@ class JoinSynopsis(ABC):
                 self._enter(live.panes, live.classes, live.slots, live.ints, live.floats)
         self._close()
         self._forget_groups()
+        for column, words in self.words.items():
+            if len(words.values) >= _LEAST_TO_COMPACT:
+                self._forget_words(column, words)
 
     @abstractmethod
     def _open(self, fresh: int) -> None:
@@ -150,9 +162,21 @@ class JoinSynopsis(ABC):
                 recode(rows[..., column], moved)
         return words.codes(vocabulary)
 
+    def _forget_words(self, column: int, words: Words) -> None:
+        """Drop words that no result refers to, once they are the greater part."""
+        used = np.zeros(len(words.values), dtype=np.bool_)
+        for matrix in self._matrices():
+            codes = matrix[..., column]
+            used[codes[is_code(codes)]] = True
+        if 2 * np.count_nonzero(used) < len(used):
+            moved = words.keep(np.flatnonzero(used))
+            for matrix in self._matrices():
+                recode(matrix[..., column], moved)
+
     def _matrices(self) -> Iterator[Int64Array]:
         yield self.cells
         yield from (each.ints for each in self._waiting)
+        yield from (dependent.totals() for dependent in self.dependents)
 
     def _forget_groups(self) -> None:
         if not self.spec.keys or self.groups.size < _LEAST_TO_COMPACT:
@@ -162,6 +186,8 @@ class JoinSynopsis(ABC):
         used[ints[: self.groups.size, 0] != 0] = True
         for each in self._waiting:
             used[each.slots] = True
+        for dependent in self.dependents:
+            used[np.flatnonzero(dependent.totals()[:, 0])] = True
         slots = np.flatnonzero(used)
         if 2 * len(slots) >= self.groups.size:
             return
@@ -169,9 +195,15 @@ class JoinSynopsis(ABC):
         keys = self.groups.keys_of(slots)
         self.groups = GroupTable(self.groups.types)
         place[slots] = self.groups.encode(keys)
-        self.cells, self.cell_floats = self.cells[:, :, slots], self.cell_floats[:, :, slots]
+        self._renumber(slots, place)
         for each in self._waiting:
             each.slots = place[each.slots]
+        for dependent in self.dependents:
+            dependent.renumber(slots)
+
+    def _renumber(self, slots: Int64Array, place: Int64Array) -> None:
+        """Slot slots[i] is now slot i, and `place` says it the other way round."""
+        self.cells, self.cell_floats = self.cells[:, :, slots], self.cell_floats[:, :, slots]
 
     # ------------------------------------------------------------------ answers
 
@@ -197,34 +229,84 @@ class JoinSynopsis(ABC):
 
     @property
     def nbytes(self) -> int:
-        waiting = sum(each.ints.nbytes + each.floats.nbytes + 4 * each.slots.nbytes for each in self._waiting)
+        waiting = sum(each.nbytes for each in self._waiting)
         return self.cells.nbytes + self.cell_floats.nbytes + self.groups.nbytes + waiting
+
+    @property
+    def next_arrival(self) -> int | None:
+        """The first pane in which a result arrived that has not entered yet."""
+        return min((int(each.arrivals.min()) for each in self._waiting), default=None)
 
     # ------------------------------------------------------------------ snapshots
 
-    def snapshot(self) -> dict[str, Any]:
-        """All that `restore` needs: NumPy and Arrow arrays, and numbers."""
-        slots = np.arange(self.groups.size)
-        return {
-            "newest": self.newest,
-            "keys": self.groups.keys_of(slots) if self.spec.keys else [],
-            "cells": self.cells[:, :, : self.groups.size].copy(),
-            "floats": self.cell_floats[:, :, : self.groups.size].copy(),
-            "words": {column: words.values for column, words in self.words.items()},
-            "waiting": [
-                tuple(getattr(each, name).copy() for name in each.__slots__) for each in self._waiting
-            ],
-        }
+    @abstractmethod
+    def elements(self) -> Results:
+        """The live results, one row for each interval, class and group that has any."""
 
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Become what a synopsis of the same kind and parameters was."""
-        self.newest = saved["newest"]
-        self.groups = GroupTable(self.groups.types)
-        if self.spec.keys and len(saved["keys"][0]):
-            self.groups.encode(saved["keys"])
-        self.cells, self.cell_floats = saved["cells"].copy(), saved["floats"].copy()
-        self.words = {}
-        for column, values in saved["words"].items():
-            self.words[column] = Words()
-            self.words[column].insert(values)
-        self._waiting = [_Waiting(*(array.copy() for array in arrays)) for arrays in saved["waiting"]]
+    def _live(self) -> Int64Array:
+        """The panes that are held, the oldest first."""
+        return np.zeros(0, dtype=np.int64) if self.newest is None else self.newest - np.arange(self.b)[::-1]
+
+    def _rows_of(self, panes: Int64Array, cells: Int64Array, floats: Float64Array) -> Results:
+        """The cells of single panes as rows."""
+        places, classes, slots = np.nonzero(cells[:, :, :, 0])
+        arrivals = np.full(len(slots), -1 if self.newest is None else self.newest, dtype=np.int64)
+        found = cells[places, classes, slots], floats[places, classes, slots]
+        return Results(slots, panes[places], classes, arrivals, *found)
+
+    def copied_from(self, other: JoinSynopsis) -> JoinSynopsis:
+        """Become what another one is, which is not used any more; only for one that is empty."""
+        self.groups, self.words, self.dependents = other.groups, other.words, other.dependents
+        self._take_up(other.newest, other.elements(), other._waiting)
+        return self
+
+    def _take_up(self, newest: int | None, entered: Results, waiting: list[Results]) -> None:
+        self._reserve(self.groups.size)
+        self.newest, self._waiting = newest, waiting
+        if newest is not None:
+            self._open(self.b)
+            self._enter(entered.panes, entered.classes, entered.slots, entered.ints, entered.floats)
+            self._close()
+
+    def snapshot(self) -> State:
+        keys = self.groups.keys_of(np.arange(self.groups.size)) if self.spec.keys else []
+        groups = {f"k{i}": key for i, key in enumerate(keys)}
+        words = {f"words {column}": pa.table({"word": w.values}) for column, w in self.words.items()}
+        newest = pa.array([self.newest], pa.int64())
+        parts = [_table(results) for results in (self.elements(), *self._waiting)]
+        rows = pa.concat_tables(parts).combine_chunks()
+        return {"newest": pa.table({"newest": newest}), "groups": pa.table(groups), "rows": rows, **words}
+
+    def restore(self, state: State) -> None:
+        """Become what a synopsis with the same parameters was; only for one that is empty."""
+        if self.spec.keys and state["groups"].num_rows:
+            self.groups.encode([plain(column) for column in state["groups"].columns])
+        for name, table in state.items():
+            if name.startswith("words "):
+                words = self.words[int(name.removeprefix("words "))] = Words()
+                words.insert(plain(table.column("word")))
+        (newest,) = state["newest"].column("newest").to_pylist()
+        rows = _results(state["rows"], len(self.ops))
+        waits = rows.arrivals > (newest if newest is not None else np.iinfo(np.int64).min)
+        self._take_up(newest, rows.where(~waits), [rows.where(waits)] if waits.any() else [])
+
+
+def _table(results: Results) -> pa.Table:
+    numbers = (results.slots, results.panes, results.classes, results.arrivals)
+    columns = [*numbers, *results.ints.T, *results.floats.T]
+    names = [f"c{i}" for i in range(len(columns))]
+    return pa.Table.from_arrays([pa.array(column) for column in columns], names=names)
+
+
+def _results(table: pa.Table, ints: int) -> Results:
+    columns = [plain(column).to_numpy(zero_copy_only=False).copy() for column in table.columns]
+    slots, panes, classes, arrivals = columns[:4]
+    floats = columns[4 + ints :]
+    return Results(
+        slots,
+        panes,
+        classes,
+        arrivals,
+        np.column_stack(columns[4 : 4 + ints]),
+        np.column_stack(floats) if floats else np.zeros((len(slots), 0)),
+    )

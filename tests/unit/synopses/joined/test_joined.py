@@ -19,6 +19,7 @@ from sash.synopses.finalize import finalize
 from sash.synopses.joined import (
     BasicIntervalJoinSynopsis,
     IntervalJoinSynopsis,
+    JoinRows,
     RunningJoinSynopsis,
     preaggregate_results,
 )
@@ -34,8 +35,9 @@ KINDS = [
     (BasicIntervalJoinSynopsis, ALL),
     (IntervalJoinSynopsis, ALL),
     (RunningJoinSynopsis, SUBTRACTABLE),
+    (JoinRows, ALL),
 ]
-NAMES = ["BIJ", "IJ", "RJ"]
+NAMES = ["BIJ", "IJ", "RJ", "rows"]
 
 
 def select(listed, grouped=True):
@@ -149,6 +151,8 @@ def test_totals_are_those_of_the_join_of_both_windows(kind, listed, seed, b, g, 
             copy = kind(synopsis.spec, synopsis.g)
             copy.restore(synopsis.snapshot())
             synopsis = copy
+        if rng.random() < 0.1:
+            synopsis = JoinRows(synopsis.spec, synopsis.g).copied_from(synopsis)
         # What arrived beyond the update waits; time goes on from the last pane that has any.
         now = max([until, *(max(one, two) for one, two, _ in past)])
         now = -(-now // width) * width

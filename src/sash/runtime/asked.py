@@ -1,0 +1,47 @@
+"""Questions of a program that are answered once, at the end of its input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from sash.lang import Program
+from sash.lang.bound import OneTimeQuery, StreamDefinition
+from sash.operators.bounds import with_bounds
+from sash.plan.run_plan import questions_in, reads_archives
+from sash.runtime.archived import once_archived, without_archives
+from sash.runtime.ledger import Ledger
+from sash.runtime.look import OnceAnswer, look, refuse_unkept
+
+
+def check_questions(program: Program, streams: Iterable[StreamDefinition]) -> None:
+    """Refuse questions about archives and streams that do not keep what they need until the end."""
+    read = [stream.name for stream in streams]
+    for question in questions_in(program):
+        if reads_archives(question.plan):
+            refuse_unkept(question, program.streams, read)
+
+
+def answered_once(
+    program: Program, known: Mapping[str, pa.Table], ledger: Ledger | None, base_dir: Path
+) -> dict[str, pa.Table]:
+    """The answers, in the order of the program; `known` are those that operators have."""
+    answers = {}
+    for query in questions_in(program):
+        if reads_archives(query.plan):
+            answer = _of_archives(OneTimeQuery(query.plan), program, ledger, base_dir).table
+        else:
+            answer = known[query.name]
+        answers[query.name] = answer.cast(with_bounds(answer.schema, query.plan))
+    return answers
+
+
+def _of_archives(
+    question: OneTimeQuery, program: Program, ledger: Ledger | None, base_dir: Path
+) -> OnceAnswer:
+    asked = without_archives(question, program, base_dir)
+    if not asked.reads_changes:
+        return once_archived(asked, base_dir)
+    return look(asked.program, ledger, base_dir, given=asked.given)

@@ -1,0 +1,114 @@
+"""The rows that streams keep (RETAIN): their files, and the snapshots that questions are answered from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sash.lang.bound import IndexDefinition, StreamDefinition
+from sash.runtime.clock import Streams
+from sash.runtime.files import told
+from sash.runtime.history import RunHistory
+from sash.runtime.ledger import Ledger
+from sash.runtime.lookup import KeptPanes
+from sash.runtime.options import Options
+from sash.runtime.retained import (
+    FIRST,
+    RETAINED,
+    Keep,
+    KeptFile,
+    Snapshot,
+    forget,
+    index_kept,
+    kept_rows,
+    live,
+)
+from sash.runtime.stage import ChunkResult
+
+# Later than every batch.
+_EVERY = 1 << 62
+
+
+class Keeping:
+    """`state` is where the run has its files; None: nowhere, and nothing is kept."""
+
+    def __init__(self, state: Path | None, *, durable: bool) -> None:
+        self._directory = None if state is None else state / RETAINED
+        self._durable = durable
+        self.files: list[KeptFile] = []
+        # For questions: the committed states.
+        self.ledger: Ledger | None = None
+        self._history: RunHistory | None = None
+
+    def begin(self, start: int, options: Options) -> None:
+        """The run begins, or goes on, after the batch `start`."""
+        if options.record_history is not None:
+            self._history = RunHistory(options.record_history, start, options.monitor.warning)
+        self.ledger = Ledger(start, self._history)
+
+    def place(
+        self, batch: int, streams: Iterable[StreamDefinition], indexes: tuple[IndexDefinition, ...]
+    ) -> Keep | None:
+        """Where the tasks of a batch put rows that are kept; None: nothing is."""
+        if self._directory is None or all(stream.retain is None for stream in streams):
+            return None
+        return Keep(self._directory, batch, self._durable, indexes)
+
+    def prepare(self, keep: Keep | None, streams: Iterable[StreamDefinition]) -> None:
+        """Let the rows that are kept have the indexes of the program, and no others; nothing is under way."""
+        if keep is not None:
+            with told(keep.directory, "make"):
+                keep.directory.mkdir(exist_ok=True)
+            index_kept(keep, self.files, streams)
+            forget(replace(keep, batch=_EVERY), self.files, streams)
+
+    def take(
+        self, results: Iterable[ChunkResult], streams: Iterable[StreamDefinition], through: int | None
+    ) -> None:
+        """Keep the rows of a batch, and no longer those that are too old."""
+        self.files.extend(result.kept for result in results if result.kept is not None)
+        self.files = live(self.files, streams, through)
+
+    def forget(self, keep: Keep | None, streams: Iterable[StreamDefinition]) -> None:
+        """Remove files that no committed state needs."""
+        if keep is not None:
+            forget(keep, self.files, streams)
+
+    def publish(
+        self,
+        batch: int,
+        through: int | None,
+        states: Streams,
+        streams: Iterable[StreamDefinition],
+        panes: KeptPanes | None,
+    ) -> None:
+        """Let questions be answered from what is known now."""
+        if self._directory is None or self.ledger is None:
+            return
+        snapshot = Snapshot(self._directory, batch, through, states, tuple(self.files), panes)
+        self.ledger.commit(snapshot, {s.name: s.retain for s in streams if s.retain is not None})
+        if self._history is not None:
+            self._history.flush()
+
+    def rows_of(
+        self, streams: Iterable[StreamDefinition], through: int | None
+    ) -> Iterator[tuple[StreamDefinition, int, npt.NDArray[np.int64], pa.Table]]:
+        """The rows that some streams keep, in the order in which they came: rank, instants and values."""
+        snapshot = None if self.ledger is None else self.ledger.latest
+        if snapshot is None:
+            return
+        for stream in streams:
+            if stream.retain is not None and stream.name in snapshot.streams:
+                since = FIRST if through is None else through - stream.retain
+                for rank, ts, table in kept_rows(snapshot, stream, since):
+                    yield stream, rank, ts, table
+
+    def close_with(self, held: ExitStack) -> None:
+        if self._history is not None:
+            held.callback(self._history.close)

@@ -1,0 +1,35 @@
+"""How to run a program, whatever it says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sash.plan.placement import MAX_DRIVER_GROUPS
+from sash.plan.refresh import EXACT
+from sash.runtime.relations import Given
+from sash.runtime.report import Monitor, Silent
+from sash.scheduling import DEFAULT
+
+DEFAULT_BATCH_ROWS = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    base_dir: Path = field(default_factory=Path.cwd)
+    checkpoint: Path | None = None
+    aside: Path | None = None
+    batch_rows: int = DEFAULT_BATCH_ROWS
+    master: str = "local[*]"
+    partitions: int | None = None
+    # Bytes; None: what is usual, 0: no bound.
+    max_state: int | None = None
+    max_memory: int | None = None
+    max_driver_groups: int = MAX_DRIVER_GROUPS
+    record_history: Path | None = None
+    given: Given = field(default_factory=dict)
+    refresh: str = EXACT
+    policy: str = DEFAULT.slug
+    max_queries: int | None = None
+    debug: bool = False
+    monitor: Monitor = field(default_factory=Silent)

@@ -1,0 +1,208 @@
+"""How often values occur, in cells: the values of one slot in one pane, in order, with their counts.
+
+A row has a value and a count; slot and pane are those of its cell. A `ValueLog` has the cells of complete
+panes in order of pane, as a `PaneLog` has measures, so the cells of a slot are chained, and those of a pane
+are neighbours; the rows of all cells lie one after the other in two arrays that lose their dead front by
+moving. Space: 16 bytes a row, 40 a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sash.state import kernels
+from sash.state.jit import kernel
+from sash.state.layout import Layout
+from sash.state.panelog import PaneLog
+from sash.synopses.b_int_qnt import ValueRows
+from sash.synopses.rows import pane_order
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+# A cell of the log has the bounds of its rows.
+_BOUNDS = Layout((), (), (), (kernels.ADD, kernels.ADD), 0)
+_FIRST_CAPACITY = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Cell i is of slots[i] in panes[i] and has the rows offsets[i] … offsets[i + 1]. Panes ascend."""
+
+    slots: Ints
+    panes: Ints
+    offsets: Ints
+    values: Ints
+    counts: Ints
+
+    @staticmethod
+    def of(rows: ValueRows) -> Cells:
+        """Rows in order of pane, slot and value."""
+        singles = Cells(rows.slots, rows.panes, np.arange(len(rows.slots) + 1), rows.values, rows.counts)
+        return singles.joined()
+
+    def joined(self) -> Cells:
+        """Neighbours of one pane and slot as one cell; their values ascend."""
+        starts = cell_starts(self.panes, self.slots)
+        if len(starts) > len(self.slots):
+            return self
+        first = starts[:-1]
+        return Cells(self.slots[first], self.panes[first], self.offsets[starts], self.values, self.counts)
+
+    @staticmethod
+    def ordered(parts: Sequence[Cells]) -> Cells:
+        """Cells of several parts in order of pane, those of one pane and slot as one."""
+        if len(parts) == 1:
+            return parts[0]
+        slots = np.concatenate([part.slots for part in parts])
+        panes = np.concatenate([part.panes for part in parts])
+        values = np.concatenate([part.values for part in parts])
+        counts = np.concatenate([part.counts for part in parts])
+        lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+        offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+        order = pane_order(slots, panes)
+        return Cells(*_laid_out(order, slots, panes, offsets, values, counts))
+
+    def split(self, count: int) -> tuple[Cells, Cells]:
+        """The first cells, and the others."""
+        at = int(self.offsets[count])
+        return (
+            Cells(
+                self.slots[:count],
+                self.panes[:count],
+                self.offsets[: count + 1],
+                self.values[:at],
+                self.counts[:at],
+            ),
+            Cells(
+                self.slots[count:],
+                self.panes[count:],
+                self.offsets[count:] - at,
+                self.values[at:],
+                self.counts[at:],
+            ),
+        )
+
+    def rows(self) -> ValueRows:
+        """Each row with the slot and the pane of its cell."""
+        owners = np.repeat(np.arange(len(self.slots)), np.diff(self.offsets))
+        return ValueRows(self.slots[owners], self.panes[owners], self.values, self.counts)
+
+    @property
+    def nbytes(self) -> int:
+        return 3 * self.slots.nbytes + 2 * self.values.nbytes
+
+
+class ValueLog:
+    """Positions are those of cells: they keep their meaning when the front is trimmed."""
+
+    def __init__(self) -> None:
+        self.cells = PaneLog(_BOUNDS)
+        self._allocate(_FIRST_CAPACITY)
+        # Where the arrays begin, and how many rows they have; bounds of cells count from the first row ever.
+        self.first = 0
+        self.rows = 0
+
+    def _allocate(self, capacity: int) -> None:
+        self.values: Ints = np.empty(capacity, dtype=np.int64)
+        self.counts: Ints = np.empty(capacity, dtype=np.int64)
+
+    def append(self, cells: Cells) -> None:
+        """Add cells whose panes are not before the last one's; their slots are reserved."""
+        start, stop = self.rows, self.rows + len(cells.values)
+        if stop > len(self.values):
+            self._move(0, max(stop, 2 * len(self.values)))
+        self.values[start:stop] = cells.values
+        self.counts[start:stop] = cells.counts
+        self.rows = stop
+        bounds = cells.offsets + (self.first + start)
+        ints = np.stack([bounds[:-1], bounds[1:]], axis=1)
+        self.cells.append(cells.slots, cells.panes, ints, np.zeros((len(ints), 0)))
+
+    def trim(self, position: int) -> None:
+        """Forget the cells before `position`, once they are at least half of what is stored."""
+        base = self.cells.base
+        self.cells.trim(position)
+        if self.cells.base > base:
+            is_empty = self.cells.base == self.cells.end
+            live = self.first + self.rows if is_empty else int(self.cells.ints[0, 0])
+            dead = live - self.first
+            self._move(dead, max(_FIRST_CAPACITY, 2 * (self.rows - dead)))
+
+    def _move(self, dead: int, capacity: int) -> None:
+        values, counts = self.values[dead : self.rows], self.counts[dead : self.rows]
+        self._allocate(capacity)
+        self.values[: len(values)], self.counts[: len(counts)] = values, counts
+        self.first += dead
+        self.rows -= dead
+
+    def between(self, start: int, stop: int) -> tuple[Ints, Ints]:
+        """The values and counts of the cells at positions start … stop."""
+        if start >= stop:
+            return self.values[:0], self.counts[:0]
+        bounds = self.cells.ints
+        begin = int(bounds[start - self.cells.base, 0]) - self.first
+        end = int(bounds[stop - 1 - self.cells.base, 1]) - self.first
+        return self.values[begin:end], self.counts[begin:end]
+
+    @property
+    def live_values(self) -> Ints:
+        return self.values[: self.rows]
+
+    @property
+    def nbytes(self) -> int:
+        return self.cells.nbytes + self.values.nbytes + self.counts.nbytes
+
+
+@kernel
+def cell_starts(panes: Ints, slots: Ints) -> Ints:
+    """Where each pane's slot begins, and the end."""
+    starts = np.empty(len(panes) + 1, dtype=np.int64)
+    size = 0
+    for row in range(len(panes)):
+        if row == 0 or panes[row] != panes[row - 1] or slots[row] != slots[row - 1]:
+            starts[size] = row
+            size += 1
+    starts[size] = len(panes)
+    return starts[: size + 1]
+
+
+@kernel
+def _laid_out(
+    order: Ints, slots: Ints, panes: Ints, offsets: Ints, values: Ints, counts: Ints
+) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """Cells in an order in which those of one pane and slot are neighbours, as one cell each."""
+    out_slots, out_panes = np.empty_like(slots), np.empty_like(panes)
+    out_offsets = np.zeros(len(slots) + 1, dtype=np.int64)
+    out_values, out_counts = np.empty_like(values), np.empty_like(counts)
+    size, at, i = 0, 0, 0
+    while i < len(order):
+        cell = order[i]
+        out_slots[size], out_panes[size] = slots[cell], panes[cell]
+        start = at
+        while i < len(order) and slots[order[i]] == slots[cell] and panes[order[i]] == panes[cell]:
+            for row in range(offsets[order[i]], offsets[order[i] + 1]):
+                out_values[at], out_counts[at] = values[row], counts[row]
+                at += 1
+            i += 1
+        is_ascending = True
+        for row in range(start + 1, at):
+            if out_values[row] <= out_values[row - 1]:
+                is_ascending = False
+        if not is_ascending:
+            ranks = np.argsort(out_values[start:at])
+            own_values, own_counts = out_values[start:at][ranks], out_counts[start:at][ranks]
+            at = start
+            for row in range(len(ranks)):
+                if at > start and out_values[at - 1] == own_values[row]:
+                    out_counts[at - 1] += own_counts[row]
+                else:
+                    out_values[at], out_counts[at] = own_values[row], own_counts[row]
+                    at += 1
+        size += 1
+        out_offsets[size] = at
+    return out_slots[:size], out_panes[:size], out_offsets[: size + 1], out_values[:at], out_counts[:at]
