@@ -22,7 +22,7 @@ PROGRAMS = sorted(HERE.glob("*.cql"))
 
 def notes(text: str) -> str:
     """The names of queries and what is said of runs."""
-    beginnings = ("reads ", "refreshed ", "in the run", "on Spark")
+    beginnings = ("reads ", "refreshed ", "groups ", "in the run", "on Spark")
     lines = [line for line in text.splitlines() if line.startswith(beginnings) or line.endswith("noop:")]
     return "\n".join(lines) + "\n"
 

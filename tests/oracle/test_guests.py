@@ -36,6 +36,7 @@ class Made:
     goes: int | None
     batch_rows: int
     stops: tuple[int, ...]
+    limit: int | None
 
     def program(self, batch: int) -> Program:
         queries = []
@@ -64,9 +65,9 @@ def made(draw: st.DrawFn) -> Made:
     comes = draw(st.integers(1, 5))
     goes = draw(st.none() | st.integers(comes, comes + 2))
     stops = tuple(draw(st.lists(st.integers(1, 4), max_size=3)))
-    return Made(
-        select, f"SELECT SUM(n) AS n FROM s {window}", rows, comes, goes, draw(st.integers(1, 6)), stops
-    )
+    other = f"SELECT SUM(n) AS n FROM s {window}"
+    limit = draw(st.sampled_from((None, 0, 1)))
+    return Made(select, other, rows, comes, goes, draw(st.integers(1, 6)), stops, limit)
 
 
 class Schedule(Desk):
@@ -104,6 +105,9 @@ def test_a_query_that_a_synopsis_covers_has_whole_windows_at_once(example):
                 runtime="inline",
                 checkpoint=directory / "state",
                 batch_rows=example.batch_rows,
+                # Some of them are divided among partitions.
+                partitions=None if example.limit is None else 2,
+                max_driver_groups=example.limit,
                 monitor=monitor,
                 stop=monitor.stop,
                 desk=desk,

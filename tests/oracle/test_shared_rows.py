@@ -143,9 +143,15 @@ def rows(rng: random.Random) -> str:
 
 
 def covered_and_right(
-    seed: int, directory: Path, made: Callable[[random.Random], tuple[Query, ...]] = workload
+    seed: int,
+    directory: Path,
+    made: Callable[[random.Random], tuple[Query, ...]] = workload,
+    limit: int | None = None,
 ) -> int:
-    """Run a workload, compare whole windows with those of queries that run alone; how many were covered."""
+    """Run a workload, compare whole windows with those of queries that run alone; how many were covered.
+
+    With a `limit` there are partitions, for groupings that have more groups.
+    """
     rng = random.Random(seed)
     directory.mkdir()
     (directory / "s.csv").write_text(rows(rng))
@@ -159,6 +165,8 @@ def covered_and_right(
             runtime="inline",
             checkpoint=directory / "state",
             batch_rows=batch_rows,
+            partitions=None if limit is None else 2,
+            max_driver_groups=limit,
             monitor=monitor,
             stop=monitor.stop,
             desk=schedule,
@@ -192,11 +200,12 @@ def covered_and_right(
 
 
 @settings(max_examples=12)
-@given(st.integers(0, 2**32))
-def test_shared_execution_answers_as_separate_execution(tmp_path_factory, seed):
-    covered_and_right(seed, tmp_path_factory.mktemp("run") / "shared")
+@given(st.integers(0, 2**32), st.sampled_from((None, 0, 2)))
+def test_shared_execution_answers_as_separate_execution(tmp_path_factory, seed, limit):
+    covered_and_right(seed, tmp_path_factory.mktemp("run") / "shared", limit=limit)
 
 
 def test_a_query_is_read_from_synopses_that_have_its_measures_together(tmp_path):
-    covered = [covered_and_right(seed, tmp_path / str(seed), beside) for seed in range(12)]
+    limits = (None, 0)
+    covered = [covered_and_right(seed, tmp_path / str(seed), beside, limits[seed % 2]) for seed in range(12)]
     assert sum(covered) >= 4

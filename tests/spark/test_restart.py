@@ -13,6 +13,7 @@ from tests.spark.kit import Watching, run, stopping_after, texts, written
 from sash.errors import CheckpointError
 from sash.runtime.checkpoint import Checkpoint
 from sash.runtime.feedlog import FeedLog
+from sash.runtime.pane_files import PaneFolder
 
 PROGRAM = """
 CREATE STREAM packets (ts TIMESTAMP, src STRING, port BIGINT, length BIGINT)
@@ -105,7 +106,7 @@ def test_a_crash_at_each_step_of_the_commit_loses_and_doubles_nothing(
         # The next batch is written down, and Spark has not heard of it.
         (FeedLog, "publish", 1, True),
         # The rows are in the sinks, the partials are not saved.
-        (Checkpoint, "save_partials", 3, False),
+        (PaneFolder, "save", 3, False),
         # The partials are saved, the manifest does not name them.
         (Checkpoint, "commit", 4, False),
         # The manifest is replaced, nobody has been told.

@@ -52,6 +52,7 @@ class RunOptions:
     refresh: str = "exact"
     policy: str | None = None
     max_queries: int | None = None
+    max_driver_groups: int | None = None
 
 
 def bind(text: str) -> Program:
@@ -109,6 +110,7 @@ def run(
         refresh=options.refresh,
         policy=options.policy,
         max_queries=options.max_queries,
+        max_driver_groups=options.max_driver_groups,
         debug=options.debug,
         monitor=monitor,
         stop=stop,

@@ -173,6 +173,14 @@ def run(
     max_queries: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Refuse to have more queries at a time.")
     ] = None,
+    max_driver_groups: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="Divide a GROUP BY of more groups among partitions; 1,000,000 unless told, 0: always.",
+        ),
+    ] = None,
     metrics: MetricsOption = None,
     prometheus: PrometheusOption = None,
     metrics_port: MetricsPortOption = None,
@@ -202,6 +210,7 @@ def run(
             refresh.value,
             policy,
             max_queries,
+            max_driver_groups,
         )
         _run(text, base_dir, options, quiet=quiet)
 

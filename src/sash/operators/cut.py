@@ -25,9 +25,8 @@ from sash.operators.division import ByColumns, Free, Key, Mode, Whole, Wish
 from sash.operators.evaluate import evaluate
 from sash.operators.merged import Merged
 from sash.operators.operator import Operator
-from sash.state.fingerprints import fingerprint
+from sash.state.fingerprints import places
 
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 TOP = -1
 """The stage, and the partition, in which answers are put together."""
 
@@ -98,10 +97,7 @@ class Sent:
         assert self.key is not None
         names = [f"c{i}" for i in range(len(delta.columns))]
         table = as_table(delta.columns, names, len(delta))
-        keys = fingerprint([one_array(c) for c in evaluate(table, self.key)], len(delta))
-        # A number that differs in a few bits only must be as good as any other.
-        mixed = (keys.first ^ (keys.second * _MIX)) * _MIX
-        return ((mixed >> np.uint64(33)) % np.uint64(of)).astype(np.int64)
+        return places([one_array(c) for c in evaluate(table, self.key)], len(delta), of)
 
 
 def _divided(delta: Delta, targets: Ints, of: int) -> Iterator[tuple[int, Delta]]:

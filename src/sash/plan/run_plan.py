@@ -26,6 +26,7 @@ from sash.plan.join_synopses import SharedJoin, plan_joins, readers_in
 from sash.plan.optimize import optimize
 from sash.plan.periodic import NO_HOSTS, Hosts, PeriodicPlan, is_periodic, plan_periodic
 from sash.plan.physical import Choices, Exec, to_physical
+from sash.plan.placement import check_state
 from sash.plan.refresh import check_refresh
 
 
@@ -159,6 +160,7 @@ def plan_run(
     standing = standing_in(program)
     for query in program.queries:
         check_refresh(query)
+        check_state(query)
     periodic = [query for query in standing if is_periodic(query)]
     continuous = tuple(
         _continuous(query, program, statistics) for query in standing if not is_periodic(query)

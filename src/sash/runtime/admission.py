@@ -15,6 +15,8 @@ from sash.plan.cost import Statistics, StreamStatistics
 from sash.plan.explain.measured import size_text
 from sash.plan.optimize import optimize
 from sash.plan.periodic import SynopsisSpec
+from sash.plan.placement import AT_DRIVER, state_of
+from sash.plan.refresh import refresh_of
 from sash.plan.run_plan import ContinuousQuery, RunPlan
 from sash.runtime.report import DRIVER, Held
 from sash.state.layout import Layout
@@ -40,12 +42,13 @@ def admit_state(
     program: Program,
     rates: Mapping[str, float],
     state: Mapping[int, Held],
-    partitions: int,
+    partitions: int | None,
     limit: int | None,
 ) -> None:
     """Raise UserError if what the queries of a plan will need does not fit in beside the state that is there.
 
-    Synopses are with the driver, operators are divided among partitions; the limit is for each of those.
+    Synopses are with the driver, operators are divided among partitions, and so are groupings that fill the
+    driver by half; the limit is for each of those. Without partitions everything is here.
     """
     if not limit:
         return
@@ -54,9 +57,16 @@ def admit_state(
     if any(statistics.of(stream.name).rate is None for stream in plan.streams):
         return
     held = {partition: each.bytes for partition, each in state.items()}
-    _admit(_synopses(plan, statistics), held.pop(DRIVER, 0), limit)
-    divided = {name: size // partitions for name, size in _operators(plan, statistics).items()}
-    _admit(divided, max(held.values(), default=0), limit)
+    whole, grouped = _synopses(plan, statistics)
+    divided = _operators(plan, statistics)
+    at_driver = held.pop(DRIVER, 0)
+    if partitions is not None and at_driver + sum((*whole.values(), *grouped.values())) > limit // 2:
+        divided.update(grouped)
+    else:
+        whole.update(grouped)
+    _admit(whole, at_driver, limit)
+    shares = {name: size // (partitions or 1) for name, size in divided.items()}
+    _admit(shares, max(held.values(), default=0), limit)
 
 
 def _admit(needs: Mapping[str, int], held: int, limit: int) -> None:
@@ -74,14 +84,18 @@ def _admit(needs: Mapping[str, int], held: int, limit: int) -> None:
     )
 
 
-def _synopses(plan: RunPlan, statistics: Statistics) -> dict[str, int]:
-    """The bytes that each synopsis is estimated to hold."""
-    needs = {}
+def _synopses(plan: RunPlan, statistics: Statistics) -> tuple[dict[str, int], dict[str, int]]:
+    """The bytes that each synopsis is estimated to hold: those that stay with the driver, and the others."""
+    staying: dict[str, int] = {}
+    movable: dict[str, int] = {}
     for spec in plan.synopses:
         if spec.cover is None:
-            readers = ", ".join(query.name for query in plan.readers_of(spec.of or spec.name))
+            queries = plan.readers_of(spec.of or spec.name)
+            stays = any(len(q.select.keys) == 0 or state_of(q.definition) == AT_DRIVER for q in queries)
+            needs = staying if stays or any(refresh_of(q.definition).is_elastic for q in queries) else movable
+            readers = ", ".join(query.name for query in queries)
             needs[f"the synopsis {spec.name} of {readers}"] = _synopsis_bytes(spec, plan, statistics)
-    return needs
+    return staying, movable
 
 
 def _operators(plan: RunPlan, statistics: Statistics) -> dict[str, int]:

@@ -26,7 +26,8 @@ def run_exactly(
     given = {(chunk.stream, chunk.sequence): bars[chunk.stream] for chunk in entry.chunks}
     harvest = run(entry, entry.chunks, given)
     wrong = misjudged(harvest.results, bars, plane.clock.slacks)
-    is_divided = in_tasks and bool(plane.plan.continuous or plane.plan.one_time)
+    has_operators = bool(plane.plan.continuous or plane.plan.one_time or plane.kept.divided)
+    is_divided = in_tasks and has_operators
     if wrong and is_divided:
         # The operators have not taken in anything that is wrong, and wait for the rest.
         harvest = run(entry, entry.chunks, {**given, **wrong})

@@ -3,7 +3,7 @@
     format.json      the format of the directory, and which runtime made it
     manifest.json    the last committed batch: clocks, counts, sinks, parts, and which files are live
     parts/           the queries that came into the run together, as CQL: never changed
-    panes/           the partials of each batch, one Arrow file per batch and synopsis, never changed
+    panes/           the partials of each batch, by synopsis (pane_files.py)
     cells/           the state of continuous operators by partition: snapshots and logs (cell.py)
     retained/        the rows that streams with RETAIN keep (retained.py)
     feed/            what each batch reads (feed.py)
@@ -19,38 +19,23 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from sash.disk import reason, remedy
 from sash.errors import CheckpointError
-from sash.operators.preaggregate import Partial
-from sash.plan.periodic import SynopsisSpec
-from sash.runtime.cell import StateFile, batch_of, damaged, read_file
+from sash.runtime.cell import StateFile, batch_of, damaged
 from sash.runtime.clock import StreamState
 from sash.runtime.files import save_file, told
-from sash.runtime.partials import from_table, to_table
+from sash.runtime.pane_files import PANES, PaneFile, PaneFolder
 from sash.runtime.recipe import Recipe
 from sash.runtime.report import StreamCounts
 from sash.runtime.retained import KeptFile
 
 FORMAT = 5
 CELLS, FEED, IDENTITY = "cells", "feed", "format.json"
-
-
-@dataclass(frozen=True, slots=True)
-class PaneFile:
-    """The partials that one batch gave one synopsis. It can go when the horizon reaches `until`."""
-
-    name: str
-    synopsis: str
-    until: int
-    checksum: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +58,7 @@ class Manifest:
     `held_from` has synopses that do not know everything: what came after that instant they know. `lasts` has
     the boundaries that periodic queries last answered, where that is not the last one that has passed;
     `refreshes` is how those fared that are refreshed elastically. `refresh` and `policy` are the run's.
+    `divided` has the synopses in partitions, with the reason.
     """
 
     batch: int
@@ -94,6 +80,7 @@ class Manifest:
     refreshes: Mapping[str, list[int]] = field(default_factory=dict)
     refresh: str = "exact"
     policy: str = ""
+    divided: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         return json.dumps(
@@ -119,7 +106,8 @@ class Manifest:
                 "refreshes": dict(self.refreshes),
                 "refresh": self.refresh,
                 "policy": self.policy,
-                "panes": [[file.name, file.synopsis, file.until, file.checksum] for file in self.panes],
+                "divided": dict(self.divided),
+                "panes": [list(asdict(file).values()) for file in self.panes],
             }
         )
 
@@ -146,6 +134,7 @@ class Manifest:
             data["refreshes"],
             data["refresh"],
             data["policy"],
+            data.get("divided", {}),
         )
 
 
@@ -172,21 +161,15 @@ class Checkpoint:
         self.directory = directory
         self._runtime = runtime
         self._base_dir = base_dir
-        self.panes = directory / "panes"
+        self.panes = PaneFolder(directory / PANES, durable=True)
         self._parts = directory / "parts"
         self.cells = directory / CELLS
-        self._live: list[PaneFile] = []
         self._lock: int | None = None
-
-    @property
-    def live(self) -> tuple[PaneFile, ...]:
-        """The pane files that the last commit named."""
-        return tuple(self._live)
 
     def open(self) -> Manifest | None:
         """Make the directory ready; gives the last committed state, None where there is none."""
         try:
-            self.panes.mkdir(parents=True, exist_ok=True)
+            self.panes.directory.mkdir(parents=True, exist_ok=True)
             self._parts.mkdir(exist_ok=True)
             self.cells.mkdir(exist_ok=True)
             (self.directory / ".probe").touch()
@@ -204,9 +187,7 @@ class Checkpoint:
         except CheckpointError:
             self.close()
             raise
-        if manifest is not None:
-            self._live = list(manifest.panes)
-        self._forget(self.panes, {file.name for file in self._live})
+        self.panes.open(() if manifest is None else manifest.panes)
         self._forget_parts(() if manifest is None else manifest.parts)
         self._forget_cells({} if manifest is None else manifest.cells, None)
         return manifest
@@ -296,34 +277,6 @@ class Checkpoint:
             raise damaged(path)
         return data
 
-    def partials(self, synopses: Iterable[SynopsisSpec]) -> Iterator[Partial]:
-        """The partials of all live panes of some synopses, oldest batch first."""
-        specs = {spec.name: spec for spec in synopses}
-        for file in self._live:
-            if file.synopsis in specs:
-                content = read_file(self.panes / file.name, file.checksum)
-                yield from_table(specs[file.synopsis], pa.ipc.open_stream(content).read_all())
-
-    def save_partials(
-        self, batch: int, partials: Iterable[Partial], synopses: Iterable[SynopsisSpec]
-    ) -> None:
-        """Make the partials of a batch durable; they count once the manifest names them."""
-        specs = {spec.name: spec for spec in synopses}
-        by_synopsis: dict[str, list[pa.Table]] = {}
-        for partial in partials:
-            by_synopsis.setdefault(partial.synopsis, []).append(to_table(specs[partial.synopsis], partial))
-        for synopsis, tables in by_synopsis.items():
-            table = pa.concat_tables(tables)
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, table.schema) as writer:
-                writer.write_table(table)
-            content = sink.getvalue().to_pybytes()
-            name = f"{batch:08d}-{synopsis}.arrow"
-            save_file(self.panes / name, content)
-            self._live.append(
-                PaneFile(name, synopsis, _last_edge(specs[synopsis], table), zlib.crc32(content))
-            )
-
     def _forget_cells(self, kept: Mapping[str, tuple[StateFile, ...]], through: int | None) -> None:
         """Remove files that are of no use, but for those of batches after `through`, which are under way."""
         names = {file.name for files in kept.values() for file in files}
@@ -342,30 +295,9 @@ class Checkpoint:
                 if path.name not in kept:
                     path.unlink(missing_ok=True)
 
-    def live_panes(self, horizons: Mapping[str, int | None]) -> tuple[PaneFile, ...]:
-        """The pane files that windows still need."""
-        kept = []
-        for file in self._live:
-            if file.synopsis not in horizons:
-                # Nobody reads it any more.
-                continue
-            horizon = horizons[file.synopsis]
-            if horizon is None or file.until > horizon:
-                kept.append(file)
-        return tuple(kept)
-
     def commit(self, manifest: Manifest) -> None:
         """Make `manifest` the state from which a restart goes on, then remove what it does not need."""
         save_file(self.directory / "manifest.json", manifest.to_json())
-        kept = {file.name for file in manifest.panes}
-        with told(self.directory, "clear"):
-            for file in self._live:
-                if file.name not in kept:
-                    (self.panes / file.name).unlink(missing_ok=True)
-        self._live = list(manifest.panes)
+        self.panes.keep(manifest.panes)
         self._forget_cells(manifest.cells, manifest.batch)
         self._forget_parts(manifest.parts)
-
-
-def _last_edge(spec: SynopsisSpec, table: pa.Table) -> int:
-    return spec.panes.right_edge(int(table.column("pane").to_numpy().max()))

@@ -29,6 +29,7 @@ from sash.lang.bound import StreamDefinition
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.periodic import SynopsisSpec
+from sash.plan.refresh import ELASTIC
 from sash.plan.run_plan import RunPlan, plan_run, standing_in
 from sash.runtime.admission import admit_number, admit_state
 from sash.runtime.aside import Aside
@@ -38,6 +39,7 @@ from sash.runtime.cell import StateFile
 from sash.runtime.checkpoint import CELLS, FEED, Checkpoint, Manifest, PartState
 from sash.runtime.clock import StreamState, advanced, begun
 from sash.runtime.difference import difference, only, refreshed_as_in, refuse_another_program
+from sash.runtime.divided import DividedPlan, DividedTurn
 from sash.runtime.feed import Entry, Feeder
 from sash.runtime.feedlog import FeedLog
 from sash.runtime.files import told
@@ -50,9 +52,11 @@ from sash.runtime.memory import resident_bytes
 from sash.runtime.meters import Meters
 from sash.runtime.options import Options
 from sash.runtime.outputs import Outputs, check_places
+from sash.runtime.pane_files import PANES, PaneFile, PaneFolder, still_needed
 from sash.runtime.part import Part, narrow
 from sash.runtime.partitions import PartTurn, Routes, Turn, cell_name, first_files, part_of, routes
-from sash.runtime.plane import Firsts, QueryPlane
+from sash.runtime.placing import crowded
+from sash.runtime.plane import QueryPlane
 from sash.runtime.recipe import Recipe, fingerprint
 from sash.runtime.refreshing import Refreshing
 from sash.runtime.relations import read_relations
@@ -64,6 +68,7 @@ from sash.runtime.scans import scan_rows
 from sash.runtime.sources import Source, open_source
 from sash.runtime.stage import ChunkResult
 from sash.runtime.stopwatch import Stopwatch
+from sash.runtime.synopsis_plane import Firsts
 from sash.scheduling import POLICIES
 
 
@@ -125,6 +130,15 @@ class Engine:
         self.through: int | None = None
         # The state of the operators that run in tasks, after the last batch taken.
         self.cells: dict[str, tuple[StateFile, ...]] = {}
+        # The partials of live panes; None: nobody can go on from them.
+        self._panes = None if self._checkpoint is None else self._checkpoint.panes
+        if self._panes is None and partitions is not None and self._state is not None:
+            self._panes = PaneFolder(self._state / PANES, durable=False)
+        # Of synopses in partitions: the version of their plan, and their files after the last batch taken.
+        self.version = 0
+        self._divided_files: list[PaneFile] = []
+        # Whether groupings may have become too large for the driver.
+        self._is_crowded = True
         self.routes = Routes((), 0)
         self._completing: Future[None] | None = None
         self.taken = -1
@@ -152,6 +166,17 @@ class Engine:
         assert self._state is not None
         return self._state / CELLS
 
+    @property
+    def panes_directory(self) -> Path:
+        """Where synopses in partitions have their state."""
+        assert self._panes is not None
+        return self._panes.directory
+
+    def divided_plan(self) -> DividedPlan:
+        """What partitions must know of the synopses that they have, as of `version`."""
+        plane = self.plane
+        return DividedPlan.of(self.plan, plane.readers, plane.kept.divided, self._program.indexes)
+
     def _open_source(self, stream: StreamDefinition) -> Source:
         source = open_source(stream, self.options.base_dir)
         source.check()
@@ -170,8 +195,9 @@ class Engine:
         start = -1 if self._manifest is None else self._manifest.batch - 1
         self._keeping.begin(start, self.options)
         if self.partitions is not None:
-            with told(self.cells_directory, "make"):
-                self.cells_directory.mkdir(exist_ok=True)
+            for directory in (self.cells_directory, self.panes_directory):
+                with told(directory, "make"):
+                    directory.mkdir(exist_ok=True)
         if self._manifest is None:
             self._set([])
             self._add(self._planned, self._read_relations(self._planned))
@@ -205,8 +231,13 @@ class Engine:
         self._made = manifest.made
         self._keeping.files = list(manifest.kept)
         self.committed = self.taken = manifest.batch
+        if self.partitions is not None:
+            # Before they are read: they may be too large for the driver.
+            self.plane.kept.divided = dict(manifest.divided)
         self._set(parts)
-        for partial in self._checkpoint.partials(self.plan.synopses):
+        here = self.plane.kept.kept_here
+        specs = [spec for spec in self.plan.synopses if (spec.of or spec.name) in here]
+        for partial in self._checkpoint.panes.partials(specs):
             self.plane.absorb_partial(partial)
         for part in parts:
             if not part.continuous.is_idle:
@@ -328,8 +359,8 @@ class Engine:
                 found.append((scan.name, rank, scan_rows(scan, stream, ts, table).delta))
         for partial in partials:
             self.plane.absorb_partial(partial)
-        if self._checkpoint is not None:
-            self._checkpoint.save_partials(self.taken, partials, plan.synopses)
+        if self._panes is not None:
+            self._panes.save(self.taken, partials, plan.synopses)
         self.firsts = {**self.firsts, plan.number: first}
         return found
 
@@ -340,7 +371,7 @@ class Engine:
         staying = [s for s in self._program.streams if s.name in self.streams and s.name in self._sources]
         definitions = {**{stream.name: stream for stream in staying}, **used}
         self.plane.change(parts, definitions.values())
-        self.plane.index_values(self._program.indexes)
+        self.plane.kept.index_values(self._program.indexes)
         feeds = self.plane.clock.feeds
         self.streams = {
             name: self.streams.get(name) or StreamState(joined=None if name in feeds else self.through)
@@ -352,7 +383,7 @@ class Engine:
             name: self._sources.get(name) or self._open_source(stream) for name, stream in definitions.items()
         }
         self._feeder.change(self._sources)
-        self.routes = routes(self.plane)
+        self._route()
         names = {part.number for part in parts}
         self.cells = {name: files for name, files in self.cells.items() if part_of(name) in names}
         self._meters = Meters(self.plane)
@@ -364,6 +395,32 @@ class Engine:
             if not stream.has_integer_time and not self._sources[name].bounded
         }
 
+    def _route(self) -> None:
+        """Find out what partitions are sent, and what they must know."""
+        self.routes = routes(self.plane)
+        live = [] if self._panes is None else self._panes.live
+        self._divided_files = [file for file in live if file.synopsis in self.routes.divided]
+        self.version += 1
+        self._is_crowded = True
+
+    def _place(self) -> None:
+        """Hand groupings that are too large for the driver over to partitions, between two batches."""
+        if not self._is_crowded:
+            return
+        # The files have all that the driver has when every batch taken is committed.
+        self.settle()
+        groups = self._crowded()
+        if groups:
+            self.plane.divide(groups)
+            self._route()
+        self._is_crowded = False
+
+    def _crowded(self) -> dict[str, str]:
+        """Groupings that are too large for the driver, with the reason."""
+        if self.partitions is None:
+            return {}
+        return crowded(self.plane.kept, self.options.max_driver_groups, self._bound_of_state)
+
     @property
     def _live_queries(self) -> frozenset[str]:
         names = (definition.name for definition in self.plan.definitions)
@@ -372,16 +429,24 @@ class Engine:
     def _admit(self, plan: RunPlan, program: Program, queries: int) -> None:
         """Refuse queries that there is no room for; `queries` is how many there would be."""
         admit_number(queries, self.options.max_queries)
-        rates, state, partitions = self.plane.rates(), self.plane.state, self.partitions or 1
+        rates, state = self.plane.rates(), self.plane.state
+        # Whoever is refreshed elastically stays with the driver.
+        partitions = None if self.options.refresh == ELASTIC else self.partitions
         admit_state(plan, program, rates, state, partitions, self.options.max_state)
+
+    @property
+    def _bound_of_state(self) -> int | None:
+        """How many bytes of state the driver, or a partition, may have; None: no bound."""
+        state = self.options.max_state
+        if state is None:
+            master = self.options.master if self.runtime == "spark" else None
+            state = default_state(master, self.partitions or 1)
+        return state or None
 
     def _guarded(self) -> Guard:
         options = self.options
-        state = options.max_state
-        if state is None:
-            state = default_state(options.master if self.runtime == "spark" else None, self.partitions or 1)
         return Guard(
-            Limits(state or None, options.max_memory or None),
+            Limits(self._bound_of_state, options.max_memory or None),
             self._meters,
             options.monitor.warning,
             has_checkpoint=options.checkpoint is not None,
@@ -415,6 +480,7 @@ class Engine:
         if entry.number != self.taken + 1:
             raise InternalError(f"batch {entry.number} came after batch {self.taken}")
         watch = Stopwatch()
+        self._place()
         in_tasks = self.partitions is not None
         harvest = run_exactly(entry, run, self.plane, self.streams, in_tasks=in_tasks)
         watch.lap("read")
@@ -425,6 +491,9 @@ class Engine:
             self.through = through if self.through is None else max(self.through, through)
         self.cells.update(harvest.files)
         self.settle()
+        files = (file for given in harvest.divided for file in given.files)
+        horizons = self.plane.kept.horizons(self.through)
+        self._divided_files = list(still_needed((*self._divided_files, *files), horizons))
         watch.lap("wait")
         if self._worker is None:
             self._complete(entry, harvest, self.streams, self.firsts, watch)
@@ -442,7 +511,8 @@ class Engine:
             for number, part in self.plane.parts.items()
         }
         clock, streams, through = self.plane.clock, self.streams, self.through
-        return Turn(entry.number, clock, streams, through, tuple(entry.ended), entry.beats, parts)
+        divided = DividedTurn(self.version, tuple(self._divided_files)) if self.routes.divided else None
+        return Turn(entry.number, clock, streams, through, tuple(entry.ended), entry.beats, parts, divided)
 
     def files_before(self, stage: int, partition: int) -> dict[int, tuple[StateFile, ...]]:
         """The state of a partition's cells in a stage before the next batch, by part."""
@@ -489,6 +559,7 @@ class Engine:
         self._rest = watch.laps["write"] + watch.laps["commit"]
         archives = self.outputs.archives
         shown = {name: table for name, table in given.items() if name not in archives}
+        self._is_crowded = self._is_crowded or bool(self._crowded())
         report = self._report(entry, harvest.results, shown, watch)
         self.options.monitor.batch(report)
         if self._guard is not None and not entry.is_last:
@@ -511,9 +582,8 @@ class Engine:
         sinks = self.outputs.commit(through, self.plane.streams, is_last=entry.is_last)
         aside = self._aside.commit()
         self._keeping.take(harvest.results, definitions, through)
+        panes = self._save_panes(entry.number, harvest)
         if self._checkpoint is not None:
-            partials = (partial for result in harvest.results for partial in result.partials)
-            self._checkpoint.save_partials(entry.number, partials, self.plan.synopses)
             parts = self.plane.parts.values()
             self._checkpoint.commit(
                 Manifest(
@@ -524,7 +594,7 @@ class Engine:
                     entry.is_last,
                     sinks,
                     self.outputs.answered,
-                    self._checkpoint.live_panes(self.plane.horizons()),
+                    panes,
                     aside,
                     {**harvest.files, **self.plane.files},
                     self.partitions or 1,
@@ -536,17 +606,35 @@ class Engine:
                     self.plane.refreshing.snapshot(),
                     self.options.refresh,
                     self.options.policy,
+                    self.plane.kept.divided,
                 )
             )
+        elif self._panes is not None:
+            self._panes.keep(panes)
         self.committed = entry.number
         self._publish()
         self._keeping.forget(self.keep(entry.number), definitions)
+
+    def _save_panes(self, batch: int, harvest: Harvest) -> tuple[PaneFile, ...]:
+        """Write what the batch adds to the driver's synopses; gives all pane files that windows need."""
+        if self._panes is None:
+            return ()
+        partials = [partial for result in harvest.results for partial in result.partials]
+        if self._checkpoint is None:
+            # They are there only for partitions to take over, which have groups.
+            owners = {spec.name: self.plane.groups[spec.of or spec.name] for spec in self.plan.synopses}
+            partials = [partial for partial in partials if owners[partial.synopsis].spec.keys]
+        self._panes.save(batch, partials, self.plan.synopses)
+        self._panes.live.extend(file for given in harvest.divided for file in given.files)
+        return tuple(still_needed(self._panes.live, self.plane.horizons()))
 
     def _publish(self) -> None:
         """Let questions be answered from what is known now."""
         panes = None
         if self._checkpoint is not None:
-            panes = KeptPanes(self.plan, self._checkpoint.panes, self._checkpoint.live)
+            files, divided = self._checkpoint.panes, frozenset(self.plane.kept.divided)
+            live = tuple(files.live)
+            panes = KeptPanes(self.plan, files.directory, live, divided, self.partitions or 1)
         through, states = self.plane.complete_through, self.plane.streams
         self._keeping.publish(self.committed, through, states, self.plan.streams, panes)
 
@@ -610,7 +698,7 @@ class Engine:
             self.plane.measured(self.outputs.answered),
             self.plane.rates(),
             answered_once(self._program, self.plane.once(), self.ledger, self.options.base_dir),
-            {query.name: self.plane.groups[query.synopsis].notes for query in self.plane.plan.queries},
+            {query.name: self.plane.notes(query.synopsis) for query in self.plane.plan.queries},
             self.plane.refreshed(time.time(), self._live),
         )
         self.options.monitor.finished(summary)

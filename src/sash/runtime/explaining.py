@@ -1,7 +1,8 @@
 """What EXPLAIN says of a run beside the plans: passes of a batch, and when periodic queries are refreshed.
 
 Of a periodic query: what it reads and by which rule; its group, whose queries may be executed together, and
-the rules that make it one (002, section 8.3); how it is refreshed (8.4), and how it fares in a run.
+the rules that make it one (002, section 8.3); how it is refreshed (8.4), where its groups are, and how it
+fares in a run.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from sash.plan.explain import explain_program
 from sash.plan.explain.measured import Run
 from sash.plan.explain.text import asked_queries, duration
 from sash.plan.periodic import is_periodic, select_of
+from sash.plan.placement import AT_DRIVER, MAX_DRIVER_GROUPS, PARTITIONED, state_of
 from sash.plan.refresh import EXACT, is_elastic_in, refresh_of
 from sash.plan.run_plan import standing_in
+from sash.plan.scalars import readable, tree_of
 from sash.runtime.passes import passes
 from sash.runtime.report import Fares, Refreshed
 from sash.scheduling import DEFAULT
@@ -51,6 +54,8 @@ def _refreshed(program: Program, fares: Fares) -> dict[str, tuple[str, ...]]:
     for name in planned:
         query = queries[name]
         lines = [_shared(name, shared), *([_asked(query, fares)] if is_periodic(query) else [])]
+        if is_periodic(query) and select_of(query).keys:
+            lines.append(_kept(query, fares))
         if name in fares.queries:
             lines.append(fared(fares.queries[name], streams[first_stream(query)]))
         notes[name] = tuple(lines)
@@ -71,6 +76,23 @@ def _asked(query: QueryDefinition, fares: Fares) -> str:
     if is_elastic_in(query, fares.refresh):
         return f"refreshed elastically, every {slide} if there is time, policy {fares.policy}{priority}"
     return f"refreshed exactly, every {slide}{priority}"
+
+
+def _kept(query: QueryDefinition, fares: Fares) -> str:
+    """Where the groups of a query are, and why."""
+    by = ", ".join(key.text or readable(tree_of(key.sql)) for key in select_of(query).keys)
+    run = fares.queries.get(query.name)
+    if run is not None and run.partitions:
+        return f"groups divided by {by} among {run.partitions} partitions"
+    if is_elastic_in(query, fares.refresh):
+        return "groups with the driver, because they are refreshed elastically"
+    state = state_of(query)
+    if state == AT_DRIVER:
+        return f"groups with the driver, because of WITH (state = '{state}')"
+    if state == PARTITIONED:
+        return f"groups divided by {by} among partitions, if there are any: WITH (state = '{state}')"
+    most = f"{MAX_DRIVER_GROUPS:,} of them (--max-driver-groups)"
+    return f"groups with the driver; beyond {most} divided by {by} among partitions, if there are any"
 
 
 def first_stream(query: QueryDefinition) -> str:

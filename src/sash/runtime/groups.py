@@ -39,7 +39,7 @@ class QueryGroup:
     """`first` is the first instant of the synopsis's stream since it is there; before it nobody answers.
 
     `parts` are the groups from whose synopses this one is put together, with 1 or −1. All is known of what
-    came after `held_from`; None: of everything.
+    came after `held_from`; None: of everything. `is_part`: it has the groups of one partition.
     """
 
     def __init__(
@@ -48,9 +48,12 @@ class QueryGroup:
         stream: StreamDefinition,
         parts: Sequence[tuple[QueryGroup, int]] = (),
         is_elastic: Callable[[PeriodicQuery], bool] = lambda query: False,
+        *,
+        is_part: bool = False,
     ) -> None:
         self.spec = spec
         self._is_elastic = is_elastic
+        self._is_part = is_part
         self.parts = tuple(group for group, _ in parts)
         self.synopsis: BasicIntervalSynopsis | Combined
         if parts:
@@ -110,7 +113,15 @@ class QueryGroup:
                 sharers[query.window, self._is_elastic(query)].append(query)
                 self._queries.add(query.name)
         self.refreshers += [
-            Refresher(self.synopsis, window, members, self._stream, since, is_elastic=is_elastic)
+            Refresher(
+                self.synopsis,
+                window,
+                members,
+                self._stream,
+                since,
+                is_elastic=is_elastic,
+                is_part=self._is_part,
+            )
             for (window, is_elastic), members in sharers.items()
         ]
         for group in (self, *self.parts):
@@ -148,6 +159,7 @@ class QueryGroup:
                         begun,
                         is_elastic=is_elastic,
                         behind=behind,
+                        is_part=self._is_part,
                     )
                 )
         self.refreshers = refreshers

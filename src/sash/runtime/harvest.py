@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from sash.operators.dataflow import Tally
 from sash.operators.delta import Delta
 from sash.runtime.cell import StateFile
+from sash.runtime.divided import DividedGiven
 from sash.runtime.stage import ChunkResult
 
 
@@ -34,6 +35,8 @@ class Harvest:
     results: Sequence[ChunkResult]
     files: Mapping[str, tuple[StateFile, ...]] = field(default_factory=dict)
     parts: Mapping[int, PartHarvest] = field(default_factory=dict)
+    # Of the synopses that are in partitions, in the order of those.
+    divided: Sequence[DividedGiven] = ()
 
     def of(self, part: int) -> PartHarvest:
         return self.parts.get(part, NOTHING)

@@ -23,10 +23,8 @@ from sash.plan.measures import frequent_of
 from sash.plan.panes import last_boundary
 from sash.plan.periodic import PeriodicPlan, SynopsisSpec
 from sash.plan.rules.transform import bottom_up
-from sash.runtime.cell import read_file
-from sash.runtime.checkpoint import PaneFile
 from sash.runtime.clock import Streams
-from sash.runtime.partials import from_table
+from sash.runtime.pane_files import PaneFile, read_partials
 from sash.runtime.retained import Gone
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.combined import Combined
@@ -35,32 +33,41 @@ from sash.synopses.refresh import looked_up
 
 @dataclass(frozen=True, slots=True)
 class KeptPanes:
-    """The synopses of a run after a commit: what they are, who reads them, and their files."""
+    """The synopses of a run after a commit: what they are, who reads them, and their files.
+
+    Those that are `divided` are among so many `partitions`.
+    """
 
     plan: PeriodicPlan
     directory: Path
     files: tuple[PaneFile, ...]
+    divided: frozenset[str] = frozenset()
+    partitions: int = 1
 
-    def synopsis(self, spec: SynopsisSpec) -> BasicIntervalSynopsis | Combined:
-        """A synopsis with all that its files hold, or those that it is read from."""
+    def parts(self, spec: SynopsisSpec) -> Iterator[BasicIntervalSynopsis | Combined]:
+        """A synopsis with all that its files hold; one that is divided part by part, as one fits in here."""
+        is_divided = spec.name in self.divided
+        for partition in range(self.partitions) if is_divided else (None,):
+            yield self._synopsis(spec, partition)
+
+    def _synopsis(self, spec: SynopsisSpec, partition: int | None) -> BasicIntervalSynopsis | Combined:
         if spec.cover is None:
-            return self._loaded(spec)
-        loaded = ((self._loaded(self.plan.synopsis(name)), sign) for name, sign in spec.cover.signed)
+            return self._loaded(spec, partition)
+        signed = spec.cover.signed
+        loaded = ((self._loaded(self.plan.synopsis(name), partition), sign) for name, sign in signed)
         return Combined(spec, list(loaded))
 
-    def _loaded(self, spec: SynopsisSpec) -> BasicIntervalSynopsis:
+    def _loaded(self, spec: SynopsisSpec, partition: int | None) -> BasicIntervalSynopsis:
         synopsis = BasicIntervalSynopsis(spec)
-        specs = {each.name: each for each in (spec, *spec.counting())}
-        for file in self.files:
-            if file.synopsis in specs:
-                path = self.directory / file.name
-                try:
-                    content = read_file(path, file.checksum)
-                except CheckpointError as failure:
-                    if path.exists():
-                        raise
-                    raise Gone(str(path)) from failure
-                synopsis.absorb(from_table(specs[file.synopsis], pa.ipc.open_stream(content).read_all()))
+        specs = (spec, *spec.counting())
+        try:
+            for partial in read_partials(self.directory, self.files, specs, partition, self.partitions):
+                synopsis.absorb(partial)
+        except CheckpointError as failure:
+            gone = next((f.name for f in self.files if not (self.directory / f.name).exists()), None)
+            if gone is None:
+                raise
+            raise Gone(gone) from failure
         return synopsis
 
     def horizon(self, spec: SynopsisSpec, through: int) -> int:
@@ -154,12 +161,20 @@ def _answer(
 ) -> pa.Table:
     stream: StreamDefinition = kept.plan.stream(spec.stream)
     first = streams[spec.stream].first
-    synopsis = kept.synopsis(spec)
-    synopsis.seal(instant)
-    synopsis.move_to(instant)
-    table = looked_up(synopsis, asked.select, stream, synopsis.between(*edges), edges)
+    tables = []
+    for synopsis in kept.parts(spec):
+        synopsis.seal(instant)
+        synopsis.move_to(instant)
+        table = looked_up(synopsis, asked.select, stream, synopsis.between(*edges), edges)
+        # No part has more of the answer than the answer is.
+        tables.append(_limited(asked, table))
     if first is None or instant < first:
-        table = table.slice(0, 0)
+        return tables[0].slice(0, 0)
+    return tables[0] if len(tables) == 1 else _limited(asked, pa.concat_tables(tables))
+
+
+def _limited(asked: Asked, table: pa.Table) -> pa.Table:
+    """Rows in the order that is asked for, as many as are asked for."""
     if asked.order:
         columns = [one_array(column) for column in table.columns]
         table = table.take(pa.array(sort_order(columns, asked.fields, asked.order)))

@@ -16,7 +16,7 @@ from sash.operators.dataflow import Place, Tally
 from sash.plan.explain.build import operator_text
 from sash.plan.periodic import PeriodicQuery
 from sash.runtime.plane import QueryPlane
-from sash.runtime.report import DRIVER, Held, Measures, OperatorTally
+from sash.runtime.report import Held, Measures, OperatorTally
 
 _NONE = Tally()
 
@@ -91,8 +91,7 @@ class Meters:
             tallies = {number: tally for (number, at), tally in everywhere if at == partition}
             waiting += sum(tally.state_bytes for number, tally in tallies.items() if number < 0)
             found.extend(self._tallied(part, tallies))
-        if partition == DRIVER:
-            found += self._looked_up({})
+        found += self._looked_up({}, partition)
         held: dict[str, Held] = {}
         for tally in found:
             held[tally.query] = held.get(tally.query, Held()) + tally.held
@@ -117,9 +116,11 @@ class Meters:
                 out, negative = given.rows_out, given.negative_out
                 yield OperatorTally(query, meter.number, meter.text, came, out, negative, held)
 
-    def _looked_up(self, answered: Mapping[str, int]) -> Iterator[OperatorTally]:
+    def _looked_up(
+        self, answered: Mapping[str, int], partition: int | None = None
+    ) -> Iterator[OperatorTally]:
         accepted = self._accepted
-        held = self._plane.state_behind
+        held = self._plane.state_behind(partition)
         for query, nodes in self._periodic:
             rows = accepted[query.select.stream]
             for number, text, node in nodes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sash.plan.placement import MAX_DRIVER_GROUPS
 from sash.plan.refresh import EXACT
 from sash.runtime.relations import Given
 from sash.runtime.report import Monitor, Silent
@@ -24,6 +25,7 @@ class Options:
     # Bytes; None: what is usual, 0: no bound.
     max_state: int | None = None
     max_memory: int | None = None
+    max_driver_groups: int = MAX_DRIVER_GROUPS
     record_history: Path | None = None
     given: Given = field(default_factory=dict)
     refresh: str = EXACT

@@ -1,18 +1,24 @@
-"""Partials as Arrow tables: how they lie in pane files.
+"""Partials as Arrow tables: how they lie in pane files; and partials divided among partitions.
 
 A row is a (pane, group): the key columns k0, k1, …, then `pane`, then the measures i0, i1, … and f0, f1, ….
-An extremum of strings is kept as the string itself.
+An extremum of strings is kept as the string itself. Which partition a group belongs to follows from its keys.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.lang.types import Type
 from sash.operators.preaggregate import Partial
 from sash.plan.periodic import SynopsisSpec
+from sash.state.fingerprints import places
+from sash.state.groups import plain
 from sash.state.layout import Layout
 from sash.state.ordering import to_ordinal
 
@@ -72,4 +78,51 @@ def string_columns(layout: Layout) -> frozenset[int]:
         and measure.argument is not None
         and measure.argument.type is Type.STRING
         and measure.kind.value in ("min", "max")
+    )
+
+
+def by_partition(partial: Partial, of: int) -> Iterator[tuple[int, Partial]]:
+    """The rows of a partial by the partition, of so many, that their groups belong to."""
+    at = _places(partial, of)
+    cells_at = at[partial.groups]
+    order = np.argsort(cells_at, kind="stable")
+    bounds = np.searchsorted(cells_at[order], np.arange(of + 1))
+    for partition in range(of):
+        cells = order[bounds[partition] : bounds[partition + 1]]
+        if len(cells):
+            yield partition, _taken(partial, cells, at == partition)
+
+
+def part_of(partial: Partial, partition: int, of: int) -> Partial:
+    """The rows whose groups belong to one partition of so many."""
+    mine = _places(partial, of) == partition
+    return _taken(partial, np.flatnonzero(mine[partial.groups]), mine)
+
+
+def _places(partial: Partial, of: int) -> npt.NDArray[np.int64]:
+    """The partition of each group."""
+    keys = partial.keys if partial.values is None else partial.keys[:-1]
+    return places([plain(key) for key in keys], len(keys[0]), of)
+
+
+def _taken(partial: Partial, cells: npt.NDArray[np.int64], groups: npt.NDArray[np.bool_]) -> Partial:
+    """Some panes of groups, in their order, with the groups that are marked."""
+    numbers = np.cumsum(groups) - 1
+    marked = pa.array(groups)
+    chosen = replace(partial, groups=numbers[partial.groups[cells]], panes=partial.panes[cells])
+    if partial.values is None or partial.offsets is None:
+        keys = tuple(key.filter(marked) for key in partial.keys)
+        return replace(chosen, keys=keys, ints=partial.ints[cells], floats=partial.floats[cells])
+    lengths = np.diff(partial.offsets)[cells]
+    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+    rows = np.arange(offsets[-1]) + np.repeat(partial.offsets[cells] - offsets[:-1], lengths)
+    used, values = np.unique(partial.values[rows], return_inverse=True)
+    *own, given = partial.keys
+    return replace(
+        chosen,
+        keys=(*(key.filter(marked) for key in own), given.take(pa.array(used))),
+        ints=partial.ints[rows],
+        floats=partial.floats[rows],
+        values=values,
+        offsets=offsets,
     )

@@ -24,11 +24,14 @@ from sash.operators.answers import Sequenced
 from sash.operators.cut import TOP, Cut, Sent, Stage
 from sash.operators.dataflow import Tally
 from sash.operators.delta import Delta
+from sash.operators.preaggregate import Partial
 from sash.runtime.cell import Cell, StateFile, Work
 from sash.runtime.clock import Clock, StreamState, advanced, begun
+from sash.runtime.divided import DividedGiven, DividedSynopses, DividedTurn, Moment
 from sash.runtime.files import told
 from sash.runtime.fragment import Fragment
 from sash.runtime.harvest import Harvest, PartHarvest
+from sash.runtime.partials import by_partition
 from sash.runtime.plane import QueryPlane
 from sash.runtime.stage import ChunkExtent, ChunkResult, misjudged
 from sash.runtime.wire import pack_deltas, unpack_delta
@@ -37,6 +40,8 @@ from sash.runtime.wire import pack_deltas, unpack_delta
 _LARGE = 1 << 16
 NEWS = -1
 """The link of messages that are not rows of an exchange."""
+PARTIALS = -2
+"""The link of messages with what chunks add to synopses that are divided."""
 ALL = -1
 """The part of messages for all parts."""
 
@@ -87,6 +92,7 @@ class News:
     cell: str | None = None
     files: tuple[StateFile, ...] = ()
     tallies: Mapping[tuple[int, int], Tally] | None = None
+    divided: DividedGiven | None = None
     failure: SashError | None = None
 
 
@@ -95,7 +101,7 @@ class Turn:
     """A batch, and what came before it: the streams, how far time had come, who has ended or is silent.
 
     `parts` has what was before it for each part: the first instants of its streams, and the exchanges, by
-    their names, that somebody still needs.
+    their names, that somebody still needs. `divided`: there are synopses in partitions.
     """
 
     batch: int
@@ -105,6 +111,7 @@ class Turn:
     ended: tuple[str, ...]
     beats: Mapping[str, int]
     parts: Mapping[int, PartTurn]
+    divided: DividedTurn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +122,14 @@ class PartTurn:
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """What tasks must know to send the rows of chunks: (part, scan, how) and the number of stages."""
+    """What tasks must know to send the rows of chunks: (part, scan, how) and the number of stages.
+
+    `divided` are the names of the synopses whose partials go to partitions.
+    """
 
     sends: tuple[tuple[int, str, Sent], ...]
     stages: int
+    divided: frozenset[str] = frozenset()
 
 
 def waiting_before(stage: int) -> int:
@@ -147,7 +158,9 @@ def routes(plane: QueryPlane) -> Routes:
                 for name, sent in cut.sources
                 if sent.name in needed and name in plane.scans
             ]
-    return Routes(tuple(sends), stages)
+    groups = plane.kept.divided
+    divided = frozenset(spec.name for spec in plane.plan.synopses if (spec.of or spec.name) in groups)
+    return Routes(tuple(sends), max(stages, 1) if divided else stages, divided)
 
 
 # ---------------------------------------------------------------- sending
@@ -161,6 +174,7 @@ def scatter(routes: Routes, result: ChunkResult, of: int) -> Iterator[Message]:
         if delta is not None and len(delta):
             for target, rows in sent.partitions(delta, 0, of):
                 yield Message(part, sent.stage, target, sent.number, result.sequence, pack_deltas([rows]))
+    yield from _partials(routes, result, of)
     yield from _told_everybody(News((result.extent,)), ALL, 1, routes.stages, of)
     home = ChunkResult(
         result.stream,
@@ -168,12 +182,23 @@ def scatter(routes: Routes, result: ChunkResult, of: int) -> Iterator[Message]:
         result.accepted,
         result.newest,
         result.oldest,
-        result.partials,
+        tuple(partial for partial in result.partials if partial.synopsis not in routes.divided),
         result.late,
         result.rejected,
         kept=result.kept,
     )
     yield Message(ALL, TOP, TOP, NEWS, 0, pickle.dumps(News(result=home), 5))
+
+
+def _partials(routes: Routes, result: ChunkResult, of: int) -> Iterator[Message]:
+    """What a chunk adds to synopses that are divided, to the partitions of the groups."""
+    given: dict[int, list[Partial]] = defaultdict(list)
+    for partial in result.partials:
+        if partial.synopsis in routes.divided:
+            for target, rows in by_partition(partial, of):
+                given[target].append(rows)
+    for target, partials in given.items():
+        yield Message(ALL, 1, target, PARTIALS, result.sequence, pickle.dumps(partials, 5))
 
 
 def failed(failure: SashError) -> Message:
@@ -226,15 +251,23 @@ def first_files(
 
 
 class Partition:
-    """The cells of one partition, with their state in memory.
+    """The cells of one partition and its part of synopses, with their state in memory.
 
     A cell whose state is not there, or of another batch, reads it from its files. `cut_of` gives the cut of
-    a part, in a copy whose operators are the partition's own.
+    a part, in a copy whose operators are the partition's own; `divided` has the synopses.
     """
 
     def __init__(
-        self, cut_of: Callable[[int], Cut], partition: int, of: int, directory: Path, *, durable: bool
+        self,
+        cut_of: Callable[[int], Cut],
+        divided: DividedSynopses,
+        partition: int,
+        of: int,
+        directory: Path,
+        *,
+        durable: bool,
     ) -> None:
+        self._divided = divided
         self._cut_of = cut_of
         self._partition = partition
         self._of = of
@@ -261,9 +294,12 @@ class Partition:
         """
         news: dict[int, list[News]] = defaultdict(list)
         rows: dict[int, list[Message]] = defaultdict(list)
+        added: list[Message] = []
         for message in messages:
             if message.link == NEWS:
                 news[message.part].append(pickle.loads(message.content))
+            elif message.link == PARTIALS:
+                added.append(message)
             else:
                 rows[message.part].append(message)
         extents = [extent for each in news[ALL] for extent in each.extents]
@@ -272,9 +308,30 @@ class Partition:
         for place in [place for place in self._cells if place[0] not in turn.parts]:
             self._drop(place)
         given: list[Message] = []
+        if stage == 1 and turn.divided is not None:
+            given.append(self._add(turn, turn.divided, added, extents))
+        elif stage == 1:
+            self._divided.forget()
         for part, saved in files.items():
             given.extend(self._part(part, stage, turn, rows[part], news[part], extents, saved))
         return given
+
+    def _add(
+        self, turn: Turn, divided: DividedTurn, added: Sequence[Message], extents: Sequence[ChunkExtent]
+    ) -> Message:
+        """Let the synopses take part in a batch."""
+        in_order = sorted(added, key=lambda message: message.rank)
+        partials = [partial for message in in_order for partial in pickle.loads(message.content)]
+        before = {number: part.first for number, part in turn.parts.items()}
+        after = {number: begun(first, extents) for number, first in before.items()}
+        given = self._divided.take(
+            turn.batch,
+            divided,
+            Moment(turn.through, before),
+            Moment(_moved(turn, extents), after),
+            partials,
+        )
+        return Message(ALL, TOP, TOP, NEWS, 0, pickle.dumps(News(divided=given), 5))
 
     def _part(
         self,
@@ -310,9 +367,7 @@ class Partition:
         extents: Sequence[ChunkExtent],
     ) -> list[Message]:
         part, _ = place
-        through = turn.clock.through(advanced(turn.streams, extents, turn.ended, turn.beats))
-        if through is not None and turn.through is not None and through <= turn.through:
-            through = None
+        through = _moved(turn, extents)
         first = turn.clock.firsts(begun(turn.parts[part].first, extents))
         for each in news:
             first.update(each.first or {})
@@ -394,6 +449,14 @@ class Partition:
             self._drop(place)
 
 
+def _moved(turn: Turn, extents: Sequence[ChunkExtent]) -> int | None:
+    """How far time comes with a batch; None: not further than before."""
+    through = turn.clock.through(advanced(turn.streams, extents, turn.ended, turn.beats))
+    if through is not None and turn.through is not None and through <= turn.through:
+        return None
+    return through
+
+
 # ---------------------------------------------------------------- bringing home
 
 
@@ -404,6 +467,7 @@ def gather(messages: Iterable[Message]) -> Harvest:
     rows: dict[int, list[tuple[str, int, Delta]]] = defaultdict(list)
     first: dict[int, dict[str, int]] = defaultdict(dict)
     tallies: dict[int, dict[tuple[int, int], Tally]] = defaultdict(dict)
+    divided: list[DividedGiven] = []
     for message in messages:
         if message.link != NEWS:
             link = f"exchange {message.link}"
@@ -418,7 +482,10 @@ def gather(messages: Iterable[Message]) -> Harvest:
             files[news.cell] = news.files
         first[message.part].update(news.first or {})
         tallies[message.part].update(news.tallies or {})
+        if news.divided is not None:
+            divided.append(news.divided)
     parts = {
         part: PartHarvest(tuple(rows[part]), first[part], tallies[part]) for part in {*rows, *first} - {ALL}
     }
-    return Harvest(results, files, parts)
+    divided.sort(key=lambda given: given.partition)
+    return Harvest(results, files, parts, divided)

@@ -100,7 +100,13 @@ class Peek:
             manifest.complete_through,
             manifest.streams,
             manifest.kept,
-            KeptPanes(plan, self._checkpoint.panes, manifest.panes),
+            KeptPanes(
+                plan,
+                self._checkpoint.panes.directory,
+                manifest.panes,
+                frozenset(manifest.divided),
+                manifest.partitions,
+            ),
         )
 
     def fares(self) -> Fares:
@@ -112,7 +118,8 @@ class Peek:
             fares = exact_fares(query.window.slide, manifest.complete_through)
             if row is not None:
                 fares = elastic_fares(report_of(row), manifest.lasts.get(name), manifest.policy)
-            found[name] = replace(fares, shared=shared[name])
+            partitions = manifest.partitions if query.synopsis in manifest.divided else 0
+            found[name] = replace(fares, shared=shared[name], partitions=partitions)
         return Fares(manifest.refresh, manifest.policy, found)
 
     def known(self) -> Known:

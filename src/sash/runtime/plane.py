@@ -7,33 +7,28 @@ knows no Spark: both runtimes feed it, so they answer alike.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 import pyarrow as pa
 
 from sash.lang.algebra import Node, Stream, Window
-from sash.lang.bound import IndexDefinition, StreamDefinition
+from sash.lang.bound import StreamDefinition
 from sash.operators.preaggregate import Partial
-from sash.plan.cost.indexes import IndexChoice
 from sash.plan.explain.tree import Measured
-from sash.plan.periodic import Hosts
-from sash.plan.refresh import refresh_of
+from sash.plan.periodic import Hosts, PeriodicPlan
 from sash.plan.run_plan import united
-from sash.plan.value_indexes import choose_value_index, index_on
 from sash.runtime.cell import StateFile
 from sash.runtime.clock import Clock, Streams, StreamState
-from sash.runtime.groups import QueryGroup, Reached, answer_together, catch_up_together, clusters, latest
+from sash.runtime.divided import DividedGiven
+from sash.runtime.groups import QueryGroup, Reached
 from sash.runtime.harvest import Harvest
 from sash.runtime.part import Part
 from sash.runtime.refreshing import Refreshing, Saved, exact_fares
 from sash.runtime.report import DRIVER, Held, Refreshed
+from sash.runtime.synopsis_plane import Firsts, Readers, SynopsisPlane
 from sash.sharing.of_plan import Shared, shared_of
-from sash.synopses.combined import Combined
-
-Firsts = Mapping[int, Mapping[str, int]]
-"""The first instants of streams, by part."""
-
+from sash.synopses.changes import merged
 
 _LONG_AGO = -(1 << 62)
 
@@ -43,12 +38,18 @@ class QueryPlane:
 
     def __init__(self, parts: Iterable[Part] = (), refreshing: Refreshing | None = None) -> None:
         self.refreshing = refreshing or Refreshing()
-        self.groups: dict[str, QueryGroup] = {}
+        self.kept = SynopsisPlane(self.refreshing.is_elastic)
+        # What partitions hold of the synopses that they have, and what they have chosen.
+        self._elsewhere: dict[int, DividedGiven] = {}
         self.complete_through: int | None = None
         parts = tuple(parts)
         streams = {stream.name: stream for part in parts for stream in part.plan.streams}
         self.change(parts, streams.values())
         self.streams = {name: StreamState() for name in streams}
+
+    @property
+    def groups(self) -> dict[str, QueryGroup]:
+        return self.kept.groups
 
     def change(self, parts: Iterable[Part], streams: Iterable[StreamDefinition]) -> None:
         """Go on with these parts and streams; `self.streams` must be set to how far those are."""
@@ -56,51 +57,24 @@ class QueryPlane:
         plan, self.scans = united([part.plan for part in self.parts.values()])
         self.plan = replace(plan, streams=tuple(streams))
         self.clock = Clock.of(self.plan, [feed for part in self.parts.values() for feed in part.plan.feeds])
-        specs = {spec.name: spec for spec in self.plan.synopses if spec.of is None}
-        for name in self.groups.keys() - specs.keys():
-            self.groups.pop(name).leave()
-        for name, spec in sorted(specs.items(), key=lambda item: item[1].cover is not None):
-            if name not in self.groups:
-                signed = () if spec.cover is None else spec.cover.signed
-                parts_of = [(self.groups[base], sign) for base, sign in signed]
-                stream = self.plan.stream(spec.stream)
-                self.groups[name] = QueryGroup(spec, stream, parts_of, self.refreshing.is_elastic)
-        self._read_in = {spec.name: self.groups[spec.of or spec.name] for spec in self.plan.synopses}
-        for name, group in self.groups.items():
-            group.keep([query.name for query in self.plan.queries if query.synopsis == name])
-        for part in self.parts.values():
-            own = {spec.name for spec in part.origin.synopses if spec.cover is None}
-            for name in own & self.groups.keys():
-                self.groups[name].held_from = latest(self.groups[name].held_from, part.since)
-            for name in {query.synopsis for query in part.plan.queries}:
-                since = None if own.issuperset(specs[name].bases) else part.since
-                self.groups[name].add(part.plan.queries_of(name), since)
-        self._clusters = sorted(clusters(self.groups.values()), key=lambda cluster: -self._priority(cluster))
-        self.refreshing.change(self.groups.values(), self.plan)
+        self.kept.change(self.plan, self.readers)
+        if not self.kept.divided:
+            self._elsewhere = {}
+        self.refreshing.change(self.kept.kept_here.values(), self.plan)
         self._known_shared: dict[str, Shared] | None = None
 
-    def _priority(self, cluster: Iterable[QueryGroup]) -> int:
-        """Of who is most urgent."""
-        queries = (q for group in cluster for refresher in group.refreshers for q in refresher.queries)
-        return max((refresh_of(query.definition).priority for query in queries), default=0)
+    @property
+    def readers(self) -> tuple[Readers, ...]:
+        """The parts as synopses know them."""
+        return tuple(Readers.of(part) for part in self.parts.values())
 
-    def index_values(self, indexes: Sequence[IndexDefinition]) -> None:
-        """Answer aggregates of columns that have an index from it, if it can."""
-        for name, group in self.groups.items():
-            if isinstance(group.synopsis, Combined):
-                # It keeps nothing of its own.
-                continue
-            for argument in group.spec.values:
-                counts = group.synopsis.values[argument]
-                index = index_on(group.spec, argument, indexes)
-                chosen = None
-                if index is not None:
-                    queries, stream = self.plan.queries_of(name), self.plan.stream(group.spec.stream)
-                    chosen = choose_value_index(index, group.spec, argument, queries, stream)
-                counts.answer_from(chosen.spec if isinstance(chosen, IndexChoice) else None)
+    def divide(self, groups: Mapping[str, str]) -> None:
+        """Some groups, whole clusters, are in partitions from now on; with the reasons."""
+        self.kept.divide(groups)
+        self.refreshing.change(self.kept.kept_here.values(), self.plan)
 
     def absorb_partial(self, partial: Partial) -> None:
-        self._read_in[partial.synopsis].kept.absorb(partial)
+        self.kept.absorb(partial)
 
     def absorb(self, harvest: Harvest, streams: Streams, firsts: Firsts) -> None:
         """Take in a batch, whose results are in order of arrival; the rest is how far it brings us."""
@@ -109,14 +83,15 @@ class QueryPlane:
                 self.absorb_partial(partial)
         for number, part in self.parts.items():
             part.continuous.count(harvest.of(number).tallies)
+        for given in harvest.divided:
+            self._elsewhere[given.partition] = replace(given, answers={})
         self._set_firsts(firsts)
         self.streams = dict(streams)
 
     def _set_firsts(self, firsts: Firsts) -> None:
         for number, part in self.parts.items():
             part.first = firsts[number]
-            for spec in part.plan.synopses:
-                self._read_in[spec.name].begin(part.first.get(spec.stream))
+        self.kept.begin(firsts)
 
     def answer(self, batch: int, harvest: Harvest, seconds: float | None = None) -> dict[str, list[pa.Table]]:
         """Move to the clock and give the answers of every boundary on the way, per query.
@@ -128,13 +103,11 @@ class QueryPlane:
         if through is not None and self.complete_through is not None and through <= self.complete_through:
             through = None
         if through is not None:
-            for cluster in self._clusters:
-                for name, table in answer_together(cluster, through):
-                    answers[name].append(table)
+            for name, table in (*self.kept.answer(through), *_put_together(self.plan, harvest.divided)):
+                answers[name].append(table)
             for name, table in self.refreshing.answer(through, self.complete_through, seconds):
                 answers[name].append(table)
-            for group in self.groups.values():
-                group.settle(through)
+            self.kept.settle(through)
         for number, part in self.parts.items():
             if not part.continuous.is_idle:
                 given = harvest.of(number)
@@ -147,8 +120,7 @@ class QueryPlane:
 
     def horizons(self) -> dict[str, int | None]:
         """Panes of each synopsis that end by this instant are in no window any more."""
-        through = self.complete_through
-        return {name: None if through is None else g.horizon(through) for name, g in self._read_in.items()}
+        return self.kept.horizons(self.complete_through)
 
     def held_from(self) -> dict[str, int]:
         """What came after these instants is known in full; synopses that are not named know all that came."""
@@ -157,7 +129,8 @@ class QueryPlane:
 
     def lasts(self) -> dict[str, int | None]:
         """The boundaries last answered, of queries for which those need not be the last that have passed."""
-        refreshers = (refresher for group in self.groups.values() for refresher in group.refreshers)
+        here = self.kept.kept_here.values()
+        refreshers = (refresher for group in here for refresher in group.refreshers)
         return {
             query.name: refresher.last
             for refresher in refreshers
@@ -190,12 +163,8 @@ class QueryPlane:
         self.complete_through = complete_through
         self._set_firsts(firsts)
         if complete_through is not None:
-            reached = Reached(complete_through, lasts, refreshes.keys())
-            for group in self.groups.values():
-                group.go_on(reached)
-            for cluster in self._clusters:
-                catch_up_together(cluster, reached)
-            self.refreshing.change(self.groups.values(), self.plan)
+            self.kept.catch_up(Reached(complete_through, lasts, refreshes.keys()))
+            self.refreshing.change(self.kept.kept_here.values(), self.plan)
             self.refreshing.resume(refreshes, complete_through)
 
     def _shared(self) -> dict[str, Shared]:
@@ -207,18 +176,25 @@ class QueryPlane:
     def refreshed(self, now: float, live: Set[str]) -> dict[str, Refreshed]:
         """How periodic queries are refreshed; `now` is the clock on the wall, by which `live` streams go."""
         through, elastic = self.complete_through, self.refreshing.reported()
+        held, shared = self.state_behind(), self._shared()
         found = {}
         for query in self.plan.queries:
             known = elastic.get(query.name) or exact_fares(query.window.slide, through)
             is_behind = query.select.stream in live and known.at is not None
             behind = now - (known.at or 0) / 1e6 if is_behind else None
-            found[query.name] = replace(known, behind=behind, shared=self._shared()[query.name])
+            found[query.name] = replace(
+                known,
+                behind=behind,
+                shared=shared[query.name],
+                held=held[query.synopsis],
+                partitions=len(self._elsewhere) if query.synopsis in self.kept.divided else 0,
+            )
         for reader in (reader for join in self.plan.joins for reader in join.spec.readers):
             known = exact_fares(reader.slide, through)
             is_behind = known.at is not None and live >= set(self.plan.sources_of(reader.queries[0]))
             behind = now - (known.at or 0) / 1e6 if is_behind else None
             for name in reader.queries:
-                found[name] = replace(known, behind=behind, shared=self._shared()[name])
+                found[name] = replace(known, behind=behind, shared=shared[name])
         return found
 
     @property
@@ -241,7 +217,7 @@ class QueryPlane:
         found: dict[str, dict[Node, Measured]] = {}
         for part in self.parts.values():
             found.update(part.continuous.measured())
-        behind = self.state_behind
+        behind = self.state_behind()
         for query in self.plan.queries:
             plan, held = query.definition.plan, behind[query.synopsis]
             rows = self.streams[query.select.stream].counts.accepted
@@ -263,28 +239,53 @@ class QueryPlane:
 
     @property
     def state(self) -> dict[int, Held]:
-        """What each partition holds; synopses are with the driver."""
-        held: dict[int, Held] = {DRIVER: sum(self.synopses.values(), Held())}
+        """What each partition holds; synopses are with the driver, but for those that are divided."""
+        held: dict[int, Held] = {DRIVER: sum(self.kept.held.values(), Held())}
+        for partition, given in self._elsewhere.items():
+            held[partition] = sum(given.held.values(), Held())
         for part in self.parts.values():
             for partition, holds in part.continuous.state.items():
                 held[partition] = held.get(partition, Held()) + holds
         return held
 
-    @property
-    def synopses(self) -> dict[str, Held]:
-        """What each synopsis holds."""
-        held = ((name, group.synopsis) for name, group in self.groups.items())
-        return {name: Held(synopsis.live_rows, synopsis.nbytes) for name, synopsis in held}
+    def synopses(self, partition: int | None = None) -> dict[str, Held]:
+        """What each synopsis holds in a partition, or with the driver; None: everywhere."""
+        if partition is not None:
+            there = self._elsewhere.get(partition)
+            held = self.kept.held if partition == DRIVER else {} if there is None else there.held
+            return {name: held.get(name, Held()) for name in self.groups}
+        places = [self.kept.held, *(given.held for given in self._elsewhere.values())]
+        return {name: sum((held.get(name, Held()) for held in places), Held()) for name in self.groups}
 
-    @property
-    def state_behind(self) -> dict[str, Held]:
+    def state_behind(self, partition: int | None = None) -> dict[str, Held]:
         """What each synopsis holds, with those that it is put together from."""
-        held = self.synopses
+        held = self.synopses(partition)
         bases = {name: dict.fromkeys((name, *group.spec.bases)) for name, group in self.groups.items()}
         return {name: sum((held[base] for base in bases[name]), Held()) for name in self.groups}
+
+    def notes(self, synopsis: str) -> tuple[str, ...]:
+        """What was chosen for a synopsis, and why."""
+        why = self.kept.divided.get(synopsis)
+        if why is None:
+            return self.groups[synopsis].notes
+        where = f"{synopsis} is divided among {len(self._elsewhere)} partitions: {why}"
+        # Each has chosen by itself; the fullest knows most of the stream.
+        given = sorted(self._elsewhere.values(), key=lambda each: each.held.get(synopsis, Held()).rows)
+        return where, *(given[-1].notes.get(synopsis, ()) if given else ())
 
     @property
     def live_rows(self) -> int:
         """Rows of state that synopses and operators hold."""
-        rows = sum(group.synopsis.live_rows for group in self.groups.values())
+        rows = sum(held.rows for held in self.synopses().values())
         return rows + sum(part.continuous.state_rows for part in self.parts.values())
+
+
+def _put_together(plan: PeriodicPlan, divided: Sequence[DividedGiven]) -> Iterator[tuple[str, pa.Table]]:
+    """The answers of queries whose groups are in partitions, of what those have given."""
+    given: dict[str, list[pa.Table]] = defaultdict(list)
+    for each in divided:
+        for name, tables in each.answers.items():
+            given[name].extend(tables)
+    for query in plan.queries:
+        if query.name in given:
+            yield query.name, merged(query.select, given[query.name])

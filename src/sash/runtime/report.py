@@ -46,13 +46,14 @@ DRIVER = -1
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """State: rows, and the memory that its arrays take."""
+    """State: rows, the memory that its arrays take, and the groups that synopses have."""
 
     rows: int = 0
     bytes: int = 0
+    groups: int = 0
 
     def __add__(self, other: Held) -> Held:
-        return Held(self.rows + other.rows, self.bytes + other.bytes)
+        return Held(self.rows + other.rows, self.bytes + other.bytes, self.groups + other.groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,8 @@ class Refreshed:
     `at` is the instant that its answer is of, in microseconds; `period` is what it asks for, `granted` what
     it last got, `late` how much more than the period had passed then, `worst` the most so far. `skipped`
     counts boundaries that were passed over. `behind` is how far `at` was behind the clock on the wall when it
-    was committed, where the stream is live. `shared` is what it reads and with whom. `policy` is that of the
+    was committed, where the stream is live. `shared` is what it reads and with whom. `held` is the state that
+    it reads, which is with the driver, or in so many `partitions` (0: none). `policy` is that of the
     scheduler which decides when it is refreshed; None: at every boundary.
     """
 
@@ -107,6 +109,8 @@ class Refreshed:
     skipped: int = 0
     behind: float | None = None
     shared: Shared | None = None
+    held: Held = Held()
+    partitions: int = 0
     policy: str | None = None
 
     @property

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sash.errors import UserError
 from sash.lang import Program
+from sash.plan.placement import MAX_DRIVER_GROUPS
 from sash.plan.refresh import EXACT, MODES
 from sash.runtime.desk import Desk
 from sash.runtime.options import DEFAULT_BATCH_ROWS, Options
@@ -29,6 +30,7 @@ def run_program(
     partitions: int | None = None,
     max_state: int | None = None,
     max_memory: int | None = None,
+    max_driver_groups: int | None = None,
     aside: Path | None = None,
     record_history: Path | None = None,
     refresh: str | None = None,
@@ -43,7 +45,8 @@ def run_program(
     """Run the standing queries of a program until all input has ended or `stop` is set.
 
     `desk` is where others ask for something meanwhile. `max_state` bounds the bytes of state of a partition
-    (None: as this machine can bear, 0: no bound), `max_memory` those of this process.
+    (None: as this machine can bear, 0: no bound), `max_memory` those of this process. A grouping of more than
+    `max_driver_groups` groups is kept in partitions, where there are any.
     `record_history` is a file for the movements of windows and the questions that are asked meanwhile.
     Relations that are `given` are not read.
     `refresh` is exact or elastic, `policy` the scheduler of the latter, `max_queries` how many queries there
@@ -69,6 +72,7 @@ def run_program(
         partitions=partitions,
         max_state=max_state,
         max_memory=max_memory,
+        max_driver_groups=MAX_DRIVER_GROUPS if max_driver_groups is None else max_driver_groups,
         record_history=record_history,
         given=given or {},
         refresh=one_of("refresh", refresh or EXACT, MODES),

@@ -62,6 +62,8 @@ def connect(
     refresh: str = EXACT,
     policy: str = DEFAULT.slug,
     max_queries: int | None = None,
+    partitions: int | None = None,
+    max_driver_groups: int | None = None,
 ) -> Session:
     """A session. Relative paths in CQL count from `base_dir`; the rest is as in `sash run`."""
     return Session(
@@ -75,6 +77,8 @@ def connect(
         refresh,
         policy,
         max_queries,
+        partitions,
+        max_driver_groups,
     )
 
 
@@ -93,6 +97,8 @@ class Session:
         refresh: str = EXACT,
         policy: str = DEFAULT.slug,
         max_queries: int | None = None,
+        partitions: int | None = None,
+        max_driver_groups: int | None = None,
     ) -> None:
         if runtime not in RUNTIMES:
             raise UserError(
@@ -102,6 +108,10 @@ class Session:
             )
         if batch_rows is not None and batch_rows < 1:
             raise UserError("batch_rows must be at least 1", got=str(batch_rows), id="option")
+        if partitions is not None and partitions < 1:
+            raise UserError("partitions must be at least 1", got=str(partitions), id="option")
+        if max_driver_groups is not None and max_driver_groups < 0:
+            raise UserError("max_driver_groups must not be negative", got=str(max_driver_groups), id="option")
         # A notebook may change its working directory; the session stays where it was opened.
         self.base_dir = Path(base_dir).expanduser().absolute()
         if not self.base_dir.is_dir():
@@ -120,6 +130,8 @@ class Session:
             "refresh": one_of("refresh", refresh, MODES),
             "policy": one_of("policy", policy, POLICIES),
             "max_queries": max_queries,
+            "partitions": partitions,
+            "max_driver_groups": max_driver_groups,
         }
         self._known = Known()
         self._handles: dict[str, Query] = {}

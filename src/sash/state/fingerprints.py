@@ -125,6 +125,14 @@ def fingerprint(columns: Sequence[pa.Array], rows: int) -> Keys:
     return Keys(first, second, any_null)
 
 
+def places(columns: Sequence[pa.Array], rows: int, of: int) -> Ints:
+    """In which of so many places each row belongs by some columns; equal rows have equal places."""
+    keys = fingerprint(columns, rows)
+    # A number that differs in a few bits only must be as good as any other.
+    mixed = (keys.first ^ (keys.second * _SEED_A)) * _SEED_A
+    return ((mixed >> np.uint64(33)) % np.uint64(of)).astype(np.int64)
+
+
 def hashes(column: pa.Array) -> Ints:
     """63 bits for each value of a column, as if drawn by lot; equal values have equal ones."""
     rows, nobody = len(column), np.zeros(0, dtype=np.bool_)

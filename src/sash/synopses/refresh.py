@@ -27,10 +27,11 @@ from sash.lang.bound import AggregateCall, BoundSelect, OutputOperator, StreamDe
 from sash.operators.evaluate import ARROW_TYPES, evaluate
 from sash.plan.panes import first_boundary
 from sash.plan.periodic import PeriodicQuery
-from sash.state.groups import GroupTable, canonical, plain
+from sash.state.groups import canonical, plain
 from sash.state.keytable import distinct, grown
 from sash.synopses.basic_interval import BasicIntervalSynopsis, WindowKey
 from sash.synopses.cells import roomier
+from sash.synopses.changes import SIGN, tells_groups_apart, uncancelled
 from sash.synopses.collective.filters import Filters
 from sash.synopses.combined import AnyWindow, Synopsis
 from sash.synopses.families import Family, families_of
@@ -81,11 +82,13 @@ class Refresher:
         *,
         is_elastic: bool = False,
         behind: int = 0,
+        is_part: bool = False,
     ) -> None:
         """`since`: the queries came when everything up to then had been answered.
 
         `is_elastic`: boundaries may be passed over, so the window moves on when others of its length do not.
         So does that of queries which are `behind` the others so far.
+        `is_part`: other groups are elsewhere, and `changes.merged` puts the answers together.
         """
         self._synopsis = synopsis
         self.since = since
@@ -97,6 +100,7 @@ class Refresher:
         self._is_global = not synopsis.spec.keys
         calls = [call for query in queries for call in query.select.aggregates]
         self.is_elastic = is_elastic
+        self._is_part = is_part
         self.key = WindowKey(window.range, window.slide if is_elastic or behind else 0, behind)
         self._values = ValueStates(synopsis, self.key, calls)
         self._last: int | None = None
@@ -505,18 +509,20 @@ class Refresher:
         scalars = [output.scalar for output in select.outputs]
         columns = [canonical(plain(column)) for column in evaluate(inputs, scalars)]
         owners = np.zeros_like(rows) if owners is None else owners
+        sign = "op" if select.operator is OutputOperator.VIEW else None
         if signs is not None:
-            if not _shows_all(select):
-                kept = _uncancelled(owners, instants, signs, columns)
+            if not tells_groups_apart(select):
+                kept = uncancelled(owners, instants, signs, columns)
                 columns = [column.take(pa.array(kept)) for column in columns]
                 owners, instants, signs = owners[kept], instants[kept], signs[kept]
-            if select.operator is not OutputOperator.VIEW:
+                sign = sign or (SIGN if self._is_part else None)
+            if sign is None:
                 wanted = signs == (1 if select.operator is OutputOperator.ISTREAM else -1)
                 columns = [column.filter(pa.array(wanted)) for column in columns]
                 owners, instants, signs = owners[wanted], instants[wanted], signs[wanted]
         table = {"ts": self._timestamps(instants)}
-        if select.operator is OutputOperator.VIEW and signs is not None:
-            table["op"] = pa.array(["-", "+"]).take(pa.array((signs > 0).astype(np.int64)))
+        if sign is not None and signs is not None:
+            table[sign] = pa.array(["-", "+"]).take(pa.array((signs > 0).astype(np.int64)))
         for output, column in zip(select.outputs, columns, strict=True):
             table[output.name] = column
         return pa.table(table), owners
@@ -571,32 +577,8 @@ def _shown_aggregates(select: BoundSelect) -> list[AggregateCall]:
     return [call for i, call in enumerate(select.aggregates) if f"a{i}" in read]
 
 
-def _shows_all(select: BoundSelect) -> bool:
-    """Whether the output tells groups and their states apart, so that no two changes can be equal."""
-    shown = {output.scalar.column for output in select.outputs}
-    read = {name for output in select.outputs for name in output.scalar.inputs}
-    keys = {f"k{i}" for i in range(len(select.keys))}
-    return keys | read <= shown
-
-
 def _divided(family: Family, owners: Int64Array, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """The parts of a table that belong to the queries of a family; `owners` ascend."""
     edges = np.flatnonzero(np.diff(owners, prepend=-1, append=-1)).tolist()
     for start, stop in itertools.pairwise(edges):
         yield family.queries[int(owners[start])].name, table.slice(start, stop - start)
-
-
-def _uncancelled(
-    owners: Int64Array, instants: Int64Array, signs: Int64Array, columns: Sequence[pa.Array]
-) -> Int64Array:
-    """The rows that remain when equal rows with opposite signs at one instant cancel, in order."""
-    if len(signs) == 0:
-        return np.zeros(0, dtype=np.int64)
-    groups = GroupTable([pa.int64(), pa.int64(), *(column.type for column in columns)])
-    ids = groups.encode([pa.array(owners), pa.array(instants), *columns])
-    net = np.bincount(ids, weights=signs, minlength=groups.size).astype(np.int64)
-    candidates = np.flatnonzero(signs == np.sign(net)[ids])
-    order = candidates[np.argsort(ids[candidates], kind="stable")]
-    starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
-    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
-    return np.sort(order[rank < np.abs(net)[ids[order]]])

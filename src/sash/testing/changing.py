@@ -83,6 +83,7 @@ class Changing:
         batch_rows: int | None = None,
         interruptions: Sequence[int] | None = None,
         partitions: int | None = None,
+        max_driver_groups: int | None = None,
         master: str = "local[2]",
     ) -> None:
         """Run in `directory`, which must be new, and assert that every query gave what it should."""
@@ -98,6 +99,7 @@ class Changing:
                 runtime=runtime,
                 master=master,
                 partitions=partitions,
+                max_driver_groups=max_driver_groups,
                 checkpoint=None if interruptions is None else directory / "checkpoint",
                 aside=directory / "aside",
                 batch_rows=batch_rows,

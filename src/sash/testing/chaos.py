@@ -49,9 +49,11 @@ def program(out: str, rows: int) -> str:
     for name, text in _CONTINUOUS.items():
         parts.append(f"CREATE QUERY {name} INTO 'jsonl:{out}/{name}.jsonl' AS {text};\n")
     for number, (aggregate, (range_, slide)) in enumerate(itertools.product(_AGGREGATES, _WINDOWS)):
+        # Of one stream the groups are with the driver, of the other in partitions.
+        stream, option = (("a", ""), ("b", " WITH (state = 'partitioned')"))[number % 2]
         parts.append(
             f"CREATE QUERY p{number} INTO 'jsonl:{out}/p{number}.jsonl' AS SELECT src, {aggregate} AS v "
-            f"FROM {'ab'[number % 2]} [RANGE {range_} SEC SLIDE {slide} SEC] GROUP BY src;\n"
+            f"FROM {stream} [RANGE {range_} SEC SLIDE {slide} SEC] GROUP BY src{option};\n"
         )
     return "".join(parts)
 

@@ -79,6 +79,7 @@ def run(
     interruptions: Sequence[int] | None = None,
     master: str = "local[2]",
     partitions: int | None = None,
+    max_driver_groups: int | None = None,
 ) -> Outcome:
     """Run a program whose input lies in `directory`.
 
@@ -95,6 +96,7 @@ def run(
             runtime=runtime,
             master=master,
             partitions=partitions,
+            max_driver_groups=max_driver_groups,
             checkpoint=checkpoint,
             aside=directory / "aside",
             batch_rows=batch_rows,

@@ -58,6 +58,7 @@ class Scenario:
         interruptions: Sequence[int] | None = None,
         master: str = "local[2]",
         partitions: int | None = None,
+        max_driver_groups: int | None = None,
     ) -> Outcome:
         """Run the program in `directory`, which must be new (see `runs.run`)."""
         directory.mkdir(parents=True)
@@ -71,6 +72,7 @@ class Scenario:
             interruptions=interruptions,
             master=master,
             partitions=partitions,
+            max_driver_groups=max_driver_groups,
         )
 
     def case(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sash.errors import UserError
@@ -80,3 +82,12 @@ def test_nobody_is_refused_on_a_guess(tmp_path):
     assert (
         run_program(program, base_dir=tmp_path, runtime="inline", max_state=1_000_000).answered["first"] > 0
     )
+
+
+def test_a_grouping_that_is_too_large_for_the_driver_fits_into_partitions(tmp_path):
+    rows(tmp_path)
+    program = bind_program(STREAM("rate = 1000, distinct_g = 500") + FIRST + LARGE)
+    options: dict[str, Any] = {"base_dir": tmp_path, "runtime": "inline", "max_state": 100_000_000}
+    with pytest.raises(UserError, match="estimated at"):
+        run_program(program, **options)
+    assert run_program(program, partitions=2, **options).answered["first"] > 0

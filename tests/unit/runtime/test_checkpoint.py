@@ -12,8 +12,9 @@ from tests.unit.synopses.synopsis_kit import plan_of
 from sash.errors import CheckpointError, SinkError
 from sash.lang import bind_program
 from sash.runtime import checkpoint as module
-from sash.runtime.checkpoint import Checkpoint, Manifest, PaneFile
+from sash.runtime.checkpoint import Checkpoint, Manifest
 from sash.runtime.clock import StreamState
+from sash.runtime.pane_files import PaneFile, PaneFolder
 from sash.runtime.recipe import fingerprint
 from sash.runtime.report import StreamCounts
 from sash.runtime.run import run_program
@@ -200,7 +201,7 @@ def test_a_finished_run_that_is_started_again_gives_nothing_more(tmp_path):
     assert (tmp_path / "run" / "q.jsonl").read_bytes() == before
 
 
-CRASHES = ["save_partials", "commit", "after"]
+CRASHES = {"save": PaneFolder, "commit": Checkpoint, "after": Checkpoint}
 
 
 @pytest.mark.parametrize("place", CRASHES)
@@ -213,10 +214,11 @@ def test_a_crash_inside_a_batch_loses_nothing_and_doubles_nothing(tmp_path, monk
     class Crash(Exception):
         pass
 
-    real = getattr(Checkpoint, "commit" if place == "after" else place)
+    owner, step = CRASHES[place], "commit" if place == "after" else place
+    real = getattr(owner, step)
     calls = iter(range(1_000))
 
-    def crash(self: Checkpoint, *arguments: object) -> None:
+    def crash(self: object, *arguments: object) -> None:
         if next(calls) == batch:
             if place == "after":
                 real(self, *arguments)
@@ -227,7 +229,7 @@ def test_a_crash_inside_a_batch_loses_nothing_and_doubles_nothing(tmp_path, monk
     directory.mkdir()
     scenario.streams[0].write(directory)
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "commit" if place == "after" else place, crash)
+        patch.setattr(owner, step, crash)
         with pytest.raises(Crash):
             resume(directory, scenario)
     # A batch that was decided before the crash is run as it was, whatever size is asked for now.

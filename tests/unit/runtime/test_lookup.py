@@ -25,7 +25,7 @@ QUERIES = (
 VALUED = "COUNT(*) AS c, VAR(n) AS v, QUANTILE(n, 0.9) AS q, TOP(k, 2) AS t, COUNT(DISTINCT k) AS d"
 
 
-def peek(folder: Path, retain: str, batches: int | None) -> Peek:
+def peek(folder: Path, retain: str, batches: int | None, limit: int | None = None) -> Peek:
     monitor = StopAfter(batches)
     run_program(
         bind_program(STREAM.format(retain=retain) + QUERIES),
@@ -33,6 +33,8 @@ def peek(folder: Path, retain: str, batches: int | None) -> Peek:
         runtime="inline",
         checkpoint=folder / f"state{retain}",
         batch_rows=5,
+        partitions=None if limit is None else 2,
+        max_driver_groups=limit,
         monitor=monitor,
         stop=monitor.stop,
     )
@@ -71,7 +73,8 @@ def test_a_synopsis_answers_as_the_rows_do(steps, batches, data):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "s.csv").write_text("\n".join(lines) + "\n")
-        looked = peek(folder, "", batches).ask(text)
+        # Some are in partitions.
+        looked = peek(folder, "", batches, data.draw(st.sampled_from((None, 0, 2)), "limit")).ask(text)
         read = peek(folder, " RETAIN 1 HOUR", batches)
         # From the rows: a filter that always holds keeps the synopsis out of it.
         scanned = read.ask(text.replace("]", "] WHERE n < 1000000", 1))

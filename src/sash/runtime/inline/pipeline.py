@@ -15,6 +15,7 @@ from sash.lang import Program
 from sash.operators.cut import TOP, Cut
 from sash.runtime.batches import Newest
 from sash.runtime.desk import Desk
+from sash.runtime.divided import DividedPlan, DividedSynopses
 from sash.runtime.engine import Engine
 from sash.runtime.feed import Entry
 from sash.runtime.harvest import Harvest
@@ -59,8 +60,20 @@ class Inline:
         self._cuts: dict[int, bytes] = {}
         of, durable = engine.partitions or 0, engine.options.checkpoint is not None
         self._partitions = [
-            Partition(self._cut_of, i, of, engine.cells_directory, durable=durable) for i in range(of)
+            Partition(
+                self._cut_of,
+                DividedSynopses(self._divided_plan, i, of, engine.panes_directory, durable=durable),
+                i,
+                of,
+                engine.cells_directory,
+                durable=durable,
+            )
+            for i in range(of)
         ]
+
+    def _divided_plan(self, version: int) -> DividedPlan:
+        assert version == self._engine.version
+        return self._engine.divided_plan()
 
     def _cut_of(self, part: int) -> Cut:
         """A copy: each cell has operators of its own."""

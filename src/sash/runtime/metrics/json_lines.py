@@ -93,7 +93,8 @@ def _refreshed(refreshed: Refreshed | None) -> dict[str, Any]:
     """How a periodic query is refreshed; nothing of others."""
     if refreshed is None:
         return {}
-    return {name: value for name, value in asdict(refreshed).items() if name != "shared"}
+    told = {name: value for name, value in asdict(refreshed).items() if name not in ("shared", "held")}
+    return {**told, "state_groups": refreshed.held.groups}
 
 
 def place_of(partition: int) -> str:

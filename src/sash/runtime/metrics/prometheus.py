@@ -173,8 +173,18 @@ def families(report: BatchReport, measures: Measures) -> Iterator[Family]:
 
 
 def _refreshes(measures: Measures) -> Iterator[Family]:
-    """How periodic queries are refreshed."""
+    """How periodic queries are refreshed, and the groups behind them."""
     known = measures.refreshes.items()
+    yield Family(
+        "sash_query_state_groups",
+        "Groups that the synopsis of a query has.",
+        tuple(({"query": name}, each.held.groups) for name, each in known),
+    )
+    yield Family(
+        "sash_query_state_partitions",
+        "Among how many partitions the synopsis of a query is divided; 0: it is with the driver.",
+        tuple(({"query": name}, each.partitions) for name, each in known),
+    )
     yield Family(
         "sash_query_granted_seconds",
         "Event time between the last two answers of a query.",

@@ -33,6 +33,7 @@ from typing import Any
 from sash.errors import RunError, SashError
 from sash.operators.cut import Cut
 from sash.runtime.cell import StateFile
+from sash.runtime.divided import DividedPlan, DividedSynopses
 from sash.runtime.files import told
 from sash.runtime.partitions import Message, Partition, Turn
 
@@ -54,13 +55,15 @@ class Run:
     """What all tasks of a run know: where its operators are, and their state.
 
     `alive` is a file that is there, and touched, as long as the run; `driver` the process of the run, None if
-    tasks may be on other machines; `cuts` a folder with the operators of each part.
+    tasks may be on other machines; `cuts` a folder with the operators of each part and the plans of synopses
+    in partitions, `panes` that with the state of the latter.
     """
 
     id: str
     cuts: Path
     partitions: int
     directory: Path
+    panes: Path
     alive: Path
     durable: bool
     driver: int | None
@@ -92,6 +95,16 @@ class Run:
         with told(path, "read"):
             cut: Cut = pickle.loads(path.read_bytes())
         return cut
+
+    def divided_file(self, version: int) -> Path:
+        """Where the plan of synopses in partitions is."""
+        return self.cuts / f"synopses-{version}"
+
+    def divided_plan(self, version: int) -> DividedPlan:
+        path = self.divided_file(version)
+        with told(path, "read"):
+            plan: DividedPlan = pickle.loads(path.read_bytes())
+        return plan
 
     def mailbox(self, batch: int) -> Path | None:
         """Where the payloads of a batch are posted; they are removed when it is done."""
@@ -233,7 +246,8 @@ def hold(run: Run, partition: int, path: Path) -> None:
         os._exit(0)
 
     threading.Thread(target=run.watch, args=(gone,), daemon=True).start()
-    held = Partition(run.cut_of, partition, run.partitions, run.directory, durable=run.durable)
+    synopses = DividedSynopses(run.divided_plan, partition, run.partitions, run.panes, durable=run.durable)
+    held = Partition(run.cut_of, synopses, partition, run.partitions, run.directory, durable=run.durable)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(path))
         listener.listen()

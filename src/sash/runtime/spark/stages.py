@@ -74,6 +74,7 @@ class Stages:
             state / _CUTS,
             self._of,
             engine.cells_directory,
+            engine.panes_directory,
             state / f"{_ALIVE}{uuid.uuid4().hex[:12]}",
             engine.options.checkpoint is not None,
             os.getpid() if is_here else None,
@@ -81,8 +82,9 @@ class Stages:
         )
         self._ended = threading.Event()
         self._beating = threading.Thread(target=self._beat, name="sash-alive", daemon=True)
-        # Parts whose cuts are where holders find them.
+        # Parts whose cuts are where holders find them, and which plan of synopses is.
         self._written: set[int] = set()
+        self._version = -1
 
     def __enter__(self) -> Stages:
         with told(self._run.alive.parent):
@@ -129,7 +131,7 @@ class Stages:
         turn = self._engine.turn(entry)
         for stage in range(1, routes.stages + 1):
             files = {partition: self._engine.files_before(stage, partition) for partition in range(self._of)}
-            work = _stage(self._run, stage, turn, files)
+            work = _stage(self._run, stage, turn if stage == 1 else replace(turn, divided=None), files)
             frame = frame.repartitionById(self._of, "place").mapInArrow(work, _DDL)
         harvest = gather(_messages(frame.toArrow()))
         if mailbox is not None:
@@ -143,6 +145,12 @@ class Stages:
                 content = pickle.dumps(part.continuous.cut, 5)
                 save_file(self._run.cuts / str(number), content, durable=False)
                 self._written.add(number)
+        version = self._engine.version
+        if self._engine.routes.divided and self._version != version:
+            content = pickle.dumps(self._engine.divided_plan(), 5)
+            save_file(self._run.divided_file(version), content, durable=False)
+            self._run.divided_file(self._version).unlink(missing_ok=True)
+            self._version = version
 
 
 def _first_stage(
@@ -186,7 +194,9 @@ def _stage(
                 else:
                     yield from _rows([message], 0)
         for partition, messages in waiting.items():
-            request = Request(stage, turn, files[partition], heads_of(messages))
+            divided = turn.divided and turn.divided.for_one(partition, run.partitions)
+            own = replace(turn, divided=divided)
+            request = Request(stage, own, files[partition], heads_of(messages))
             try:
                 given = ask(run, partition, request, [m.payload for m in messages])
             except SashError as failure:
