@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sash.lang import bind_program
+from sash.plan.key_conditions import Among
 from sash.runtime import links
 from sash.runtime.look import Question
 from sash.runtime.peek import Peek
@@ -88,6 +89,7 @@ def probed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     def condition(link, read, rows):
         placed = original(link, read, rows)
         if placed is not None:
+            assert isinstance(placed[1], Among)
             found.append(len(placed[1].values))
         return placed
 
