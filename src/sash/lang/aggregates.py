@@ -7,6 +7,7 @@ from sqlglot import exp
 from sash.errors import BindError, TypeMismatch
 from sash.lang import nodes, operands
 from sash.lang.functions import AGGREGATES
+from sash.lang.histograms import bind_ranges
 from sash.lang.operands import Operand
 from sash.lang.scalars import Scope, bind, name_place
 from sash.lang.types import Type
@@ -19,7 +20,7 @@ _RESULTS = {
     _F.APPROX_COUNT_DISTINCT: Type.BIGINT,
     **dict.fromkeys((_F.AVG, _F.VAR, _F.VAR_POP, _F.STDDEV, _F.STDDEV_POP), Type.DOUBLE),
     # A list of pairs, written as JSON: [["a", 3], ["b", 1]].
-    **dict.fromkeys((_F.TOP, _F.FREQUENT, _F.APPROX_TOP), Type.STRING),
+    **dict.fromkeys((_F.TOP, _F.FREQUENT, _F.APPROX_TOP, _F.HISTOGRAM), Type.STRING),
 }
 _QUANTILES = frozenset({_F.QUANTILE, _F.APPROX_QUANTILE})
 _COUNTED = frozenset({_F.TOP, _F.FREQUENT, _F.APPROX_TOP})
@@ -41,7 +42,7 @@ def bind_aggregate(node: exp.Anonymous, row: Scope) -> AggregateCall:
     if is_distinct:
         arguments = list(arguments[0].expressions)
     expected = 2 if function in _QUANTILES | _COUNTED and name != "MEDIAN" else 1
-    if len(arguments) != expected:
+    if len(arguments) != expected and not (function is _F.HISTOGRAM and len(arguments) > 1):
         raise BindError(
             f"{name} with {len(arguments)} arguments",
             place=name_place(node, row.text),
@@ -68,13 +69,18 @@ def bind_aggregate(node: exp.Anonymous, row: Scope) -> AggregateCall:
     operand = operands.typed(bind(argument, row), name)
     if function in _NUMERIC:
         operands.need_numeric(operand, name)
+    parameter: float | int | tuple[str, ...] | None
+    if function is _F.HISTOGRAM and len(arguments) > 1:
+        operand, parameter = bind_ranges(node, operand, arguments[1:], row)
+    else:
+        parameter = 0.5 if name == "MEDIAN" else _parameter(function, name, arguments, row)
     assert operand.type is not None
     return AggregateCall(
         function,
         operands.to_scalar(operand, nodes.source_of(argument, row.text)),
         _RESULTS.get(function, operand.type),
         is_distinct and function in _DISTINCT,
-        0.5 if name == "MEDIAN" else _parameter(function, name, arguments, row),
+        parameter,
     )
 
 

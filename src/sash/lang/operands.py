@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import ClassVar
 
 from sqlglot import exp
@@ -125,6 +126,11 @@ def number(written: str) -> exp.Literal:
 
 def string(value: str, place: Place | None = None) -> Operand:
     return Operand(exp.Literal.string(value), Type.STRING, place, value)
+
+
+def timestamp(moment: datetime) -> Operand:
+    """Written out in UTC to the microsecond, so that one instant has one spelling."""
+    return cast(string(moment.replace(tzinfo=None).isoformat(" ", "microseconds")), Type.TIMESTAMP)
 
 
 def boolean(value: bool, place: Place | None = None) -> Operand:

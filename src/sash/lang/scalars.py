@@ -272,12 +272,11 @@ def _extract(node: exp.Extract, scope: Scope) -> Operand:
 
 
 def _timestamp(node: nodes.TimestampLiteral, scope: Scope) -> Operand:
-    """Written out in UTC to the microsecond, so that one instant has one spelling."""
     written = node.this.this
     try:
         instant = datetime.fromisoformat(written)
         if instant.tzinfo is not None:
-            instant = instant.astimezone(UTC).replace(tzinfo=None)
+            instant = instant.astimezone(UTC)
     except (ValueError, OverflowError):
         raise BindError(
             "not a timestamp",
@@ -285,7 +284,7 @@ def _timestamp(node: nodes.TimestampLiteral, scope: Scope) -> Operand:
             expected="TIMESTAMP 'YYYY-MM-DD HH:MM:SS[.ffffff][+HH:MM]'",
             got=f"'{written}'",
         ) from None
-    return operands.cast(operands.string(instant.isoformat(" ", "microseconds")), Type.TIMESTAMP)
+    return operands.timestamp(instant)
 
 
 def _call(node: exp.Anonymous, scope: Scope) -> Operand:

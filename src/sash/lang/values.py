@@ -49,6 +49,7 @@ class AggregateFunction(enum.Enum):
     STDDEV_POP = "STDDEV_POP"
     QUANTILE = "QUANTILE"
     TOP = "TOP"
+    HISTOGRAM = "HISTOGRAM"
     FREQUENT = "FREQUENT"
     APPROX_COUNT_DISTINCT = "APPROX_COUNT_DISTINCT"
     APPROX_QUANTILE = "APPROX_QUANTILE"
@@ -59,18 +60,37 @@ class AggregateFunction(enum.Enum):
 class AggregateCall:
     """`function(argument)`; COUNT(*) has no argument.
 
-    `is_distinct` is set for COUNT, SUM and AVG of each value once. `parameter` is the p of a quantile or
-    the k of TOP and FREQUENT.
+    `is_distinct` is set for COUNT, SUM and AVG of each value once. `parameter` is the p of a quantile,
+    the k of TOP and FREQUENT, or where the ranges of a HISTOGRAM begin, as JSON; its argument is then the
+    number of the range that a value is in.
     """
 
     function: AggregateFunction
     argument: Scalar | None
     type: Type
     is_distinct: bool = False
-    parameter: float | int | None = None
+    parameter: float | int | tuple[str, ...] | None = None
+
+    @property
+    def limit(self) -> int:
+        """The k of TOP and FREQUENT."""
+        assert isinstance(self.parameter, int)
+        return self.parameter
+
+    @property
+    def share(self) -> float:
+        """The p of a quantile."""
+        assert isinstance(self.parameter, int | float)
+        return float(self.parameter)
+
+    @property
+    def ranges(self) -> tuple[str, ...] | None:
+        """What each range of a HISTOGRAM is called; None where it has the values themselves."""
+        return ("null", *self.parameter) if isinstance(self.parameter, tuple) else None
 
     @property
     def has_bounded_state(self) -> bool:
         """Whether the aggregate of an endless bag of rows fits a constant number of bytes."""
-        holistic = (AggregateFunction.QUANTILE, AggregateFunction.TOP, AggregateFunction.FREQUENT)
-        return not self.is_distinct and self.function not in holistic
+        f = AggregateFunction
+        is_bounded = self.function not in (f.QUANTILE, f.TOP, f.FREQUENT, f.HISTOGRAM)
+        return not self.is_distinct and (is_bounded or self.ranges is not None)

@@ -17,9 +17,11 @@ from sash.operators.bag import Bag
 from sash.operators.delta import ALWAYS, NEVER, Delta, Ints, Signs, concat, empty_delta
 from sash.operators.net import in_order, net
 from sash.operators.operator import Moment, Operator, State
-from sash.operators.order import sort_order, value_order
+from sash.operators.order import first_column, sort_order, value_order
+from sash.operators.ordered_rows import OrderedRows
 from sash.operators.resample import waiting_delta, waiting_table
 from sash.operators.time_window import next_multiple
+from sash.state.keytable import distinct
 
 
 class Answers(Operator):
@@ -155,7 +157,10 @@ class Sequenced(Operator):
 
 
 class Relations(Answers):
-    """The base of what looks at the whole relation, instant by instant."""
+    """The base of what looks at the whole relation, instant by instant.
+
+    What is looked at again and again in order, or in part, is kept in order.
+    """
 
     def __init__(
         self,
@@ -169,14 +174,46 @@ class Relations(Answers):
         self._bag = Bag(fields)
         self._order = tuple(order)
         self._limit = limit
+        self._ordered: OrderedRows | None = None
+        if order or limit is not None:
+            self._ordered = OrderedRows(order[0] if order else first_column(fields), fields)
+
+    def _know(self, changes: Delta) -> Ints:
+        """The numbers of the rows that changes are about."""
+        values = self._bag.know(changes)
+        if self._ordered is not None:
+            self._ordered.know(values, changes.columns, len(self._bag.count))
+        return values
+
+    def _change(self, values: Ints, signs: Signs) -> None:
+        """Rows come and go."""
+        if self._ordered is None:
+            np.add.at(self._bag.count, values, signs)
+            return
+        touched = distinct(values)
+        was_there = self._bag.count[touched] > 0
+        np.add.at(self._bag.count, values, signs)
+        is_there = self._bag.count[touched] > 0
+        self._ordered.put(touched[is_there & ~was_there])
+        self._ordered.take(touched[was_there & ~is_there])
+
+    def _forget(self, values: Ints) -> None:
+        """Let go of those of some rows that are not there any more."""
+        gone = self._bag.forget(values)
+        if self._ordered is not None:
+            self._ordered.forget(gone)
 
     def _rows(self) -> Ints:
         """The numbers of the rows that are there, as often as they are; in order and limited if so asked."""
-        live = self._bag.live()
-        if self._order or self._limit is not None:
-            live = live[sort_order(self._bag.columns(live), self.fields, self._order)]
-        rows = np.repeat(live, self._bag.count[live])
-        return rows if self._limit is None else rows[: self._limit]
+        if self._ordered is None:
+            rows = self._bag.live()
+        else:
+            rows, is_tied = self._ordered.first(self._bag.count, self._limit)
+            rows[is_tied] = self._sorted(rows[is_tied])
+        return np.repeat(rows, self._bag.count[rows])[: self._limit]
+
+    def _sorted(self, rows: Ints) -> Ints:
+        return rows[sort_order(self._bag.columns(rows), self.fields, self._order)]
 
     def _at(self, instants: Sequence[int], rows: Sequence[Ints]) -> Delta:
         ts = np.repeat(np.array(instants, dtype=np.int64), [len(each) for each in rows])
@@ -190,6 +227,10 @@ class Relations(Answers):
     def restore(self, state: State) -> None:
         super().restore(state)
         self._bag.load(state["bag"].combine_chunks())
+        if self._ordered is not None:
+            live = self._bag.live()
+            self._ordered.know(live, self._bag.columns(live), len(self._bag.count))
+            self._ordered.put(live)
 
     @property
     def state_rows(self) -> int:
@@ -197,7 +238,8 @@ class Relations(Answers):
 
     @property
     def state_bytes(self) -> int:
-        return super().state_bytes + self._bag.nbytes
+        ordered = 0 if self._ordered is None else self._ordered.nbytes
+        return super().state_bytes + self._bag.nbytes + ordered
 
 
 def by_instant(ts: Ints) -> Iterator[tuple[int, slice]]:
@@ -212,20 +254,39 @@ def by_instant(ts: Ints) -> Iterator[tuple[int, slice]]:
 class Once(Relations):
     """A one-time query: the relation as it is when somebody asks. It gives no changes."""
 
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        streams: Sequence[str],
+        step: int,
+        order: Sequence[SortKey] = (),
+        limit: int | None = None,
+    ) -> None:
+        super().__init__(fields, streams, step)
+        # What is looked at once is sorted once.
+        self._order = tuple(order)
+        self._limit = limit
+
     def _begin(self, moment: Moment) -> int | None:
         """A query over relations alone needs no stream to begin."""
         return super()._begin(moment) if self._streams else ALWAYS
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
         changes = net(self._ripe(inputs[0], moment))
-        values = self._bag.know(changes)
-        np.add.at(self._bag.count, values, changes.signs())
-        self._bag.forget(values)
+        values = self._know(changes)
+        self._change(values, changes.signs())
+        self._forget(values)
         return empty_delta(self.fields)
 
     def answer(self) -> tuple[pa.Array, ...]:
         """The columns of the answer."""
         return self._bag.columns(self._rows())
+
+    def _rows(self) -> Ints:
+        rows = self._bag.live()
+        if self._order or self._limit is not None:
+            rows = self._sorted(rows)
+        return np.repeat(rows, self._bag.count[rows])[: self._limit]
 
 
 class Sliding(Relations):
@@ -291,19 +352,19 @@ class Snapshots(Sliding):
         changes = net(self._ripe(inputs[0], moment))
         if self._slides:
             self._begun(moment)
-        values = self._bag.know(changes)
+        values = self._know(changes)
         signs = changes.signs()
         instants: list[int] = []
         rows: list[Ints] = []
         for instant, where in by_instant(changes.ts):
             self._look(instant - 1, instants, rows)
-            np.add.at(self._bag.count, values[where], signs[where])
+            self._change(values[where], signs[where])
             if not self._slides:
                 instants.append(instant)
                 rows.append(self._rows())
         self._look(moment.through, instants, rows)
         given = self._at(instants, rows)
-        self._bag.forget(values)
+        self._forget(values)
         return given
 
 
@@ -323,12 +384,12 @@ class Limited(Relations):
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
         changes = net(self._ripe(inputs[0], moment))
-        values = self._bag.know(changes)
+        values = self._know(changes)
         signs = changes.signs()
         given: list[Delta] = []
         before = self._given_now()
         for instant, where in by_instant(changes.ts):
-            np.add.at(self._bag.count, values[where], signs[where])
+            self._change(values[where], signs[where])
             now = self._at([instant], [self._rows()])
             taken_back = Delta(
                 np.full(len(before), instant, dtype=np.int64),
@@ -342,7 +403,7 @@ class Limited(Relations):
             self._shown = Bag(self.fields)
             values_shown = self._shown.know(before)
             np.add.at(self._shown.count, values_shown, 1)
-        self._bag.forget(values)
+        self._forget(values)
         return concat(given, self.fields)
 
     def _given_now(self) -> Delta:
@@ -383,7 +444,7 @@ class Restored(Sliding):
             self._waiting = changes.filter(slide > moment.through)
             changes = changes.filter(slide <= moment.through)
             slide = slide[slide <= moment.through]
-        values = self._bag.know(changes)
+        values = self._know(changes)
         signs = changes.signs()
         instants: list[int] = []
         rows: list[Ints] = []
@@ -396,7 +457,7 @@ class Restored(Sliding):
                 self._next = instant + self._step
         self._look(moment.through, instants, rows)
         given = self._at(instants, rows)
-        self._bag.forget(values)
+        self._forget(values)
         return given
 
     def _restored(self, values: Ints, signs: Signs) -> Ints:

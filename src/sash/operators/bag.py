@@ -45,12 +45,13 @@ class Bag:
             self._slot[added] = self._rows.append(rows.ts, rows.exp, rows.columns)
         return values
 
-    def forget(self, values: Ints) -> None:
-        """Let go of those of some rows that are not there any more."""
+    def forget(self, values: Ints) -> Ints:
+        """Let go of those of some rows that are not there any more; gives them."""
         gone = distinct(values[self.count[values] == 0])
         self._rows.free(self._slot[gone])
         self._slot[gone] = -1
         self._keys.release(gone)
+        return gone
 
     def live(self) -> Ints:
         """The numbers of the rows that are there, each once."""

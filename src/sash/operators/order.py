@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sash.lang.algebra import Field, SortKey
+from sash.lang.values import Scalar
 from sash.operators.delta import Ints, as_table, one_array
 from sash.operators.evaluate import evaluate
 from sash.state.fingerprints import null_mask
@@ -34,6 +35,12 @@ def ordinals(columns: Sequence[pa.Array], fields: Sequence[Field]) -> list[npt.N
 def value_order(ts: Ints, columns: Sequence[pa.Array], fields: Sequence[Field]) -> Ints:
     """Positions of rows in the order of time and then of their values."""
     return np.lexsort((*ordinals(columns, fields)[::-1], ts))
+
+
+def first_column(fields: Sequence[Field]) -> SortKey:
+    """What decides first where nothing but values does."""
+    name, type_ = fields[0].name, fields[0].type
+    return SortKey(Scalar('"' + name.replace('"', '""') + '"', type_, (name,), name))
 
 
 def sort_order(columns: Sequence[pa.Array], fields: Sequence[Field], order: Sequence[SortKey]) -> Ints:

@@ -9,6 +9,8 @@
 | VAR, STDDEV        | values with counts      | algebraic, subtractable                          |
 | MIN, MAX           | rows, nulls(x), min/max | distributive, not subtractable                   |
 | QUANTILE, TOP      | values with counts      | holistic                                         |
+| HISTOGRAM          | values with counts      | holistic                                         |
+| … with ranges      | ranges with counts      | distributive, subtractable                       |
 | FREQUENT           | lists of frequent values| holistic                                         |
 | … (DISTINCT x)     | values with counts      | holistic                                         |
 | APPROX_…           | some of the values      | algebraic, not subtractable                      |
@@ -105,7 +107,7 @@ _ALGEBRAS = {
     _F.AVG: Algebra(_A, Kept.MEASURES, True),
     **dict.fromkeys((_F.MIN, _F.MAX), Algebra(_D, Kept.MEASURES, False)),
     **dict.fromkeys((_F.VAR, _F.VAR_POP, _F.STDDEV, _F.STDDEV_POP), Algebra(_A, Kept.VALUES, True)),
-    **dict.fromkeys((_F.QUANTILE, _F.TOP), Algebra(_H, Kept.VALUES, False)),
+    **dict.fromkeys((_F.QUANTILE, _F.TOP, _F.HISTOGRAM), Algebra(_H, Kept.VALUES, False)),
     _F.FREQUENT: Algebra(_H, Kept.LISTS, False),
     **dict.fromkeys(
         (_F.APPROX_COUNT_DISTINCT, _F.APPROX_QUANTILE, _F.APPROX_TOP), Algebra(_A, Kept.SKETCH, False)
@@ -115,7 +117,9 @@ _ALGEBRAS = {
 
 def algebra_of(call: AggregateCall) -> Algebra:
     """The class of an aggregate; each value once makes every aggregate holistic."""
-    return Algebra(_H, Kept.VALUES, False) if call.is_distinct else _ALGEBRAS[call.function]
+    if call.is_distinct:
+        return Algebra(_H, Kept.VALUES, False)
+    return _ALGEBRAS[call.function] if call.ranges is None else Algebra(_D, Kept.VALUES, True)
 
 
 def measures_of(call: AggregateCall) -> tuple[Measure, ...]:

@@ -189,7 +189,17 @@ class MultiplicityExec(Exec):
 
 @dataclass(frozen=True, slots=True)
 class LimitExec(Exec):
-    pass
+    @property
+    def implementation(self) -> str:
+        """What is looked at again and again is a tuple index; what is asked once is sorted."""
+        assert isinstance(self.logical, algebra.Limit)
+        if not self.estimate.period:
+            return "sorted once"
+        order, count = self.logical.order, self.logical.count
+        key = order[0].scalar.text if order else self.logical.fields[0].name
+        if count is None:
+            return f"for Rstream, rows in a tuple index on {key} (RING ON T)"
+        return f"rows in a tuple index on {key} (RING ON T), of which the first {count} are read at a slide"
 
 
 @dataclass(frozen=True, slots=True)

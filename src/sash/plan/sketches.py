@@ -91,6 +91,10 @@ def written(call: AggregateCall) -> str:
     """A call as a user writes it."""
     distinct = "DISTINCT " if call.is_distinct else ""
     parameter = "" if call.parameter is None else f", {call.parameter}"
+    if call.ranges is not None:
+        *_, last = call.ranges
+        middle = ", …, " if len(call.ranges) > 3 else ", "
+        parameter = f", BOUNDS({last if len(call.ranges) == 2 else call.ranges[1] + middle + last})"
     argument = "*" if call.argument is None else call.argument.text
     return f"{call.function.value}({distinct}{argument}{parameter})"
 

@@ -6,9 +6,10 @@ run is touched, so a question never waits for a batch, and no batch for a questi
 
 With the isolation LWS the answer is that of the newest state when it is ready. Files are opened in TTU order,
 those that go last first. If a batch was committed meanwhile, the operators go on from where they are with the
-files that are new, as those of standing queries do with each batch; nothing is read twice. With WS the answer
-is that of the state when the question began. What a synopsis answers is looked up in the pane files of a
-state, and once more if a newer one came.
+files that are new, as those of standing queries do with each batch; nothing is read twice, unless rows were
+left out for want of a match (`links.py`): then the newer state is evaluated from the beginning. With WS the
+answer is that of the state when the question began. What a synopsis answers is looked up in the pane files of
+a state, and once more if a newer one came.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ from sash.lang.algebra import Node, WindowKind, WindowSpec
 from sash.lang.bound import QueryDefinition, StreamDefinition
 from sash.operators.bounds import with_bounds
 from sash.operators.delta import Delta
+from sash.plan.canonical import canonical
 from sash.plan.panes import last_boundary
-from sash.plan.run_plan import RunPlan, plan_run
+from sash.plan.run_plan import RunPlan, Scan, plan_run
 from sash.runtime.continuous import ContinuousPlane
 from sash.runtime.ledger import Ledger, Step
+from sash.runtime.links import links_by_scan
 from sash.runtime.lookup import from_synopsis, is_covered
 from sash.runtime.probe import OpenFile, Probe
 from sash.runtime.relations import Given, read_relations
@@ -116,6 +119,9 @@ class Question:
             for stream in self._plan.streams
             if stream.name not in self._plan.feeds and self._plan.scans_of(stream.name)
         ]
+        self._links = links_by_scan(self._plan)
+        # Whether rows were left out that have no match in the state that was evaluated.
+        self._is_partial = False
         self._feeds = [_Feed(self._plan, name, base_dir) for name in self._plan.feeds]
         self._probes = {scan.name: Probe(scan, self._plan.stream(scan.stream)) for scan in self._plan.scans}
         # By name: files that were opened and are not yet taken in, and those that are.
@@ -123,6 +129,7 @@ class Question:
         self._taken: set[str] = set()
         # By stream: what a state has that was not asked for yet, the newest last.
         self._ahead: dict[str, tuple[Snapshot, list[KeptFile]]] = {}
+        self._relations: dict[str, list[Delta]] = {}
         self._since: dict[str, int] | None = None
         self._state: Snapshot | None = None
         self._evaluated = 0
@@ -166,6 +173,7 @@ class Question:
             opened = self._library.get(file.name) or OpenFile(snapshot.directory, file)
             for scan in self._plan.scans_of(file.stream):
                 opened.open_indexes(place for place, _ in self._probes[scan.name].conditions)
+                opened.open_indexes(link.place for link in self._links.get(scan.name, ()))
             self._library[file.name] = self._opened[file.name] = opened
 
     def evaluate(self, snapshot: Snapshot) -> None:
@@ -177,6 +185,8 @@ class Question:
             self._found = from_synopsis(self._asked, snapshot.panes, snapshot.streams, snapshot.through)
             self._state = snapshot
             return
+        if self._is_partial:
+            self._begin_again()
         since = self._since
         if since is None:
             since = self._reach(snapshot)
@@ -196,8 +206,9 @@ class Question:
             return
         if self._since is None:
             self._since = since
-            relations = read_relations(self._plan, self._base_dir, self._given)
-            self._plane.begin_with(-1, [(f"relation {name}", 0, delta) for name, delta in relations.items()])
+            read = read_relations(self._plan, self._base_dir, self._given)
+            self._relations = {f"relation {name}": [delta] for name, delta in read.items()}
+            self._plane.begin_with(-1, [(name, 0, delta) for name, (delta,) in self._relations.items()])
         rows = [*self._stream_rows(files), *(row for feed in self._feeds for row in feed.more())]
         first = {
             name: state.first
@@ -208,15 +219,59 @@ class Question:
             pass
         self._evaluated += 1
 
+    def _begin_again(self) -> None:
+        """Forget what was taken in: rows that come may have matches among those that were left out."""
+        self._plane = ContinuousPlane(self._plan)
+        self._feeds = [_Feed(self._plan, name, self._base_dir) for name in self._plan.feeds]
+        self._taken = set()
+        self._since = None
+        self._is_partial = False
+        self._evaluated = 0
+
     def _stream_rows(self, files: Mapping[str, list[KeptFile]]) -> Iterator[Rows]:
-        """What the scans make of files."""
+        """What the scans make of files, those with few rows first: their keys lead to rows of the others."""
         assert self._since is not None
+        opened: dict[str, list[OpenFile]] = {}
         for stream in self._streams:
-            opened = [self._opened.pop(file.name) for file in files[stream.name]]
-            self._taken.update(file.kept.name for file in opened)
-            for scan in self._plan.scans_of(stream.name):
-                for rank, ts, rows in self._probes[scan.name].rows(opened, self._since[stream.name]):
-                    yield scan.name, rank, scan_rows(scan, stream, ts, rows).delta
+            opened[stream.name] = [self._opened.pop(file.name) for file in files[stream.name]]
+            self._taken.update(file.kept.name for file in opened[stream.name])
+        scans = [scan for stream in self._streams for scan in self._plan.scans_of(stream.name)]
+        since = {scan.name: self._scan_since(scan) for scan in scans}
+        needed = {
+            scan.name: [file for file in opened[scan.stream] if file.kept.newest > since[scan.name]]
+            for scan in scans
+        }
+        if self._links:
+            scans.sort(key=lambda scan: self._probes[scan.name].count(needed[scan.name]))
+        read: dict[str, list[Delta]] = dict(self._relations)
+        for scan in scans:
+            stream, own = self._plan.stream(scan.stream), needed[scan.name]
+            kept = sum(file.kept.rows for file in own)
+            more = [
+                condition
+                for link in self._links.get(scan.name, ())
+                if any(link.place in file.indexes for file in own)
+                and (condition := link.condition(read, kept)) is not None
+            ]
+            self._is_partial = self._is_partial or bool(more)
+            read[scan.name] = []
+            for rank, ts, rows in self._probes[scan.name].rows(own, since[scan.name], more):
+                delta = scan_rows(scan, stream, ts, rows).delta
+                read[scan.name].append(delta)
+                yield scan.name, rank, delta
+
+    def _scan_since(self, scan: Scan) -> int:
+        """Rows that are not later are in no window over the scan; those of other scans may be longer."""
+        assert self._since is not None
+        assert self._state is not None
+        assert self._state.through is not None
+        stream, since = self._plan.stream(scan.stream), self._since[scan.stream]
+        if _windows(self._query.plan, stream) is None:
+            return since
+        windows = (node for node in self._query.plan.walk() if isinstance(node, algebra.Window))
+        same = canonical(scan.node)
+        spans = [_reach(window.spec, stream) for window in windows if canonical(window.input) == same]
+        return max(since, self._state.through - max(spans)) if spans else since
 
     def answer(self, isolation: Isolation) -> OnceAnswer:
         assert self._state is not None
@@ -330,7 +385,12 @@ def _oldest(query: Node, stream: StreamDefinition, through: int) -> int | None:
 def _span(query: Node, stream: StreamDefinition) -> int | None:
     """How far back a query looks at a stream at most, wherever its slides are; None: perhaps all the way."""
     specs = _windows(query, stream) or ()
-    return max(((spec.range or stream.unit) + (spec.slide or 0) for spec in specs), default=None)
+    return max((_reach(spec, stream) for spec in specs), default=None)
+
+
+def _reach(spec: WindowSpec, stream: StreamDefinition) -> int:
+    """How far back a window reaches at most, wherever its slides are."""
+    return (spec.range or stream.unit) + (spec.slide or 0)
 
 
 def _windows(query: Node, stream: StreamDefinition) -> list[WindowSpec] | None:

@@ -24,6 +24,8 @@ from sash.runtime.retained import KeptFile, open_index, open_kept, place_of, row
 
 Int64Array = npt.NDArray[np.int64]
 Piece = tuple[int, Int64Array, pa.Table]
+Placed = tuple[int, Condition]
+"""A condition, and the number of the column that it is about."""
 # Of a file more than one row in so many is not looked up: reading it all is faster.
 _DENSE = 8
 
@@ -34,7 +36,7 @@ class Probe:
 
     scan: Scan
     stream: StreamDefinition
-    conditions: tuple[tuple[int, Condition], ...] = field(init=False)
+    conditions: tuple[Placed, ...] = field(init=False)
     columns: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -43,15 +45,16 @@ class Probe:
         lifetime = () if self.stream.lifetime is None else (self.stream.lifetime,)
         object.__setattr__(self, "columns", tuple(dict.fromkeys((*self.scan.columns, *lifetime))))
 
-    def rows(self, files: Sequence[OpenFile], since: int) -> Iterator[Piece]:
+    def rows(self, files: Sequence[OpenFile], since: int, more: Sequence[Placed] = ()) -> Iterator[Piece]:
         """The rows of some files that are later than `since`, at least those that the scan wants.
 
+        Of those that do not fulfil `more`, too, none is wanted.
         Gives the rank of each piece; what is looked up in files that follow one another is one piece.
         """
         places = [place_of(self.stream, name) for name in self.columns]
         found: list[tuple[Int64Array, list[pa.Array]]] = []
         for rank, file in enumerate(files):
-            positions = self._positions(file)
+            positions = self._positions(file, more)
             if positions is not None:
                 if len(positions):
                     found.append(rows_at(file.kept, file.table, since, positions, places))
@@ -67,9 +70,17 @@ class Probe:
             ts = np.concatenate([ts for ts, _ in found])
             yield rank, ts, pa.Table.from_arrays(columns, names=list(self.columns))
 
-    def _positions(self, file: OpenFile) -> Int64Array | None:
+    def count(self, files: Sequence[OpenFile]) -> int:
+        """How many rows it gives of some files, about."""
+        found = (self._positions(file, ()) if file.indexes else None for file in files)
+        rows = (
+            file.kept.rows if each is None else len(each) for file, each in zip(files, found, strict=True)
+        )
+        return sum(rows)
+
+    def _positions(self, file: OpenFile, more: Sequence[Placed]) -> Int64Array | None:
         best, fewest = None, file.kept.rows // _DENSE
-        for place, condition in self.conditions:
+        for place, condition in (*self.conditions, *more):
             index = file.indexes.get(place)
             spans = None if index is None else index.spans(condition)
             if index is not None and spans is not None:

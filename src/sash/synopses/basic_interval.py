@@ -230,7 +230,7 @@ class BasicIntervalSynopsis:
             own = hashing if sketch.kind is SketchKind.DISTINCT else counting
             self.values[sketch] = ValueCounts(own[sketch.argument], sketch.kind)
         self.frequent = {
-            call: FrequentItems(counting[call.argument], int(call.parameter or 1), self.groups)
+            call: FrequentItems(counting[call.argument], call.limit, self.groups)
             for call in spec.frequent
             if call.argument is not None
         }

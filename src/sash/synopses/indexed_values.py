@@ -88,7 +88,7 @@ class IndexedWindow:
                 number = -(-total * share.numerator // share.denominator) - 1
                 return self._tallies(slots, np.array([self._index.quantile(Fraction(share), number)]))
             case _F.TOP if not call.is_distinct:
-                nodes = self._index.top(int(call.parameter or 1))
+                nodes = self._index.top(call.limit)
                 return self._tallies(slots, nodes[np.argsort(self._index.keys[nodes])])
         return None
 

@@ -18,7 +18,7 @@ from sash.lang.types import Type
 from sash.operators.aggregates.arguments import Given
 from sash.operators.aggregates.calls import check_range, fraction_of, spread_of
 from sash.operators.aggregates.events import Events
-from sash.operators.aggregates.json_text import json_values, pairs_text
+from sash.operators.aggregates.json_text import json_values, pairs_text, ranges_text
 from sash.operators.aggregates.sums import DoubleSums, IntegerSums
 from sash.plan.sketches import HASHES
 from sash.state.kernels import LOW_BITS
@@ -76,7 +76,11 @@ def answer(call: AggregateCall, tallies: Tallies, counts: ValueCounts) -> Answer
         case _F.QUANTILE | _F.APPROX_QUANTILE:
             return _quantile(call, tallies, counts, present, valid)
         case _F.TOP | _F.APPROX_TOP:
-            return list_texts(tallies.top(int(call.parameter or 1)), counts), valid
+            return list_texts(tallies.top(call.limit), counts), valid
+        case _F.HISTOGRAM if call.ranges is not None:
+            return ranges_text(call.ranges, tallies.values, tallies.counts, tallies.offsets), valid
+        case _F.HISTOGRAM:
+            return list_texts(tallies, counts), valid
         case _:
             raise InternalError(f"{call.function.value} is not made of values")
 

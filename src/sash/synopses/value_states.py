@@ -128,7 +128,7 @@ class ValueStates:
                 elif call.function in QUANTILES and not call.is_distinct:
                     bits, valid = quantile(call, window, slots, counts)
                 elif call.function in TOPS and not call.is_distinct:
-                    lists = window.top(slots, int(call.parameter or 1))
+                    lists = window.top(slots, call.limit)
                     bits, valid = self._number(_Lists(source, lists), len(slots)), lists.distinct > 0
                 else:
                     if source not in tallies:

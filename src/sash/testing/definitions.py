@@ -34,16 +34,17 @@ def aggregate_sql(call: AggregateCall, argument: str, present: str | None = None
     if call.function in _SQL_NAMES:
         distinct = "DISTINCT " if call.is_distinct else ""
         return f"{_SQL_NAMES[call.function]}({distinct}{argument}){only}"
-    assert call.parameter is not None
     values = f"list({argument} ORDER BY {argument}) FILTER (WHERE {argument} IS NOT NULL)"
     match call.function:
         case _F.QUANTILE:
             # p as it is written: 0.9 of ten values is the ninth, though the double 0.9 is a little more.
-            p = Fraction(repr(call.parameter))
+            p = Fraction(repr(call.share))
             rank = f"(len({values}) * {p.numerator} + {p.denominator - 1}) // {p.denominator}"
             return f"({values})[{rank}]"
         case _F.TOP:
-            return _top(values, int(call.parameter))
+            return _top(values, call.limit)
+        case _F.HISTOGRAM:
+            return _histogram(values, call.ranges)
     raise InternalError(f"{call.function.value} has no exact definition")
 
 
@@ -56,4 +57,20 @@ def _top(values: str, k: int) -> str:
     pairs = (
         f"list_transform(list_sort({counted})[1:{k}], lambda p: '[' || to_json(p.v) || ', ' || -p.c || ']')"
     )
+    return _joined(pairs)
+
+
+def _histogram(values: str, ranges: tuple[str, ...] | None) -> str:
+    """All values, or all ranges by their names, in order with their counts, as JSON; NULL without values."""
+    if ranges is None:
+        ordered, shown = f"list_sort(list_distinct({values}))", "to_json(v)"
+    else:
+        names = ", ".join("'" + name.replace("'", "''") + "'" for name in ranges)
+        ordered, shown = f"range({len(ranges)})", f"[{names}][v + 1]"
+    pair = f"'[' || {shown} || ', ' || len(list_filter({values}, lambda u: u = v)) || ']'"
+    listed = _joined(f"list_transform({ordered}, lambda v: {pair})")
+    return f"CASE WHEN len({values}) > 0 THEN {listed} END"
+
+
+def _joined(pairs: str) -> str:
     return f"'[' || array_to_string({pairs}, ', ') || ']'"

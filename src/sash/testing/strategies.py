@@ -51,6 +51,10 @@ OF_VALUES = (
     *(f"MEDIAN({c})" for c in ("n", "x", "k", "b", "at", "t")),
     *(f"QUANTILE({c}, {p})" for c in ("n", "x", "k") for p in (0.07, 0.25, 0.9, 1)),
     *(f"TOP({c}, {k})" for c in ("n", "k", "b", "UPPER(k)") for k in (1, 3)),
+    *(f"HISTOGRAM({c})" for c in ("n", "k", "b", "UPPER(k)")),
+    *(f"HISTOGRAM({c}, BOUNDS({b}))" for c, b in (("n", "-1, 2"), ("x", "0.25"), ("k", "'a', 'b', 'é'"))),
+    "HISTOGRAM(n % 3, -2, 2, 4)",
+    "HISTOGRAM(x, -1, 1, 3)",
 )
 # What the oracle has no definition of.
 OF_LISTS = (

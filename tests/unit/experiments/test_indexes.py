@@ -15,6 +15,7 @@ from sash.experiments import (
     periodic_values,
     retained_probe,
     ring_maintenance,
+    sorted_windows,
 )
 from sash.experiments.index_windows import (
     POWER_LAW,
@@ -60,6 +61,7 @@ def test_a_power_law_repeats_more_than_a_uniform_draw():
         (ring_maintenance, ring_maintenance.Sizes(2_000, 200, 1, (5, 50), (20, 200))),
         (frequent_items, frequent_items.Sizes(2_000, (20, 100), (1, 3, 8), 2)),
         (periodic_values, periodic_values.Sizes(2_000, (20,), (5, 50), 2, 2)),
+        (sorted_windows, sorted_windows.Sizes(1_000, 300, (5, 20), 2)),
         (retained_probe, retained_probe.Sizes(5_000, 500, 2)),
         (index_speed, index_speed.Sizes(2_000, (20, 200), (5, 50), 2, 1, 5_000, 100, 20)),
     ],

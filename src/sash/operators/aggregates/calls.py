@@ -10,6 +10,7 @@ Calls share arguments and measures: SUM(x), AVG(x) and COUNT(x) read x once and 
 | MIN, MAX                      | count, values       | distributive, not subtractable: ordered values|
 | QUANTILE                      | count, values       | holistic: ordered values                      |
 | TOP                           | value counts        | holistic                                      |
+| HISTOGRAM                     | ordered value counts| holistic; with ranges distributive            |
 | FREQUENT                      | lists of frequent values | holistic; rows leave in order            |
 | DISTINCT                      | value counts        | holistic; narrows what the others read        |
 """
@@ -31,6 +32,7 @@ from sash.operators.aggregates.events import Events
 from sash.operators.aggregates.extremes import OrderedValues
 from sash.operators.aggregates.frequent import Frequencies
 from sash.operators.aggregates.frequent_lists import Cut, FrequentLists
+from sash.operators.aggregates.histograms import Histograms
 from sash.operators.aggregates.measure import Measure
 from sash.operators.aggregates.moments import Floats, Moments
 from sash.operators.aggregates.monotone import MonotoneQueues
@@ -116,10 +118,14 @@ class Calls:
                 values.probe(fraction_of(call))
                 return plan
             case _F.TOP | _F.APPROX_TOP:
-                limit = int(call.parameter or 1)
+                limit = call.limit
                 return self._measured(call, f"top {limit}", key, lambda: Frequencies(argument, limit))
+            case _F.HISTOGRAM:
+                ranges = call.ranges
+                kind = "histogram" if ranges is None else "ranges"
+                return self._measured(call, kind, key, lambda: Histograms(argument, ranges))
             case _F.FREQUENT if self._cut is not None:
-                limit, cut = int(call.parameter or 1), self._cut
+                limit, cut = call.limit, self._cut
                 return self._measured(
                     call, f"frequent {limit}", key, lambda: FrequentLists(argument, limit, cut)
                 )
@@ -201,8 +207,8 @@ class Calls:
                 return Coded(ordinals, valid, argument.type, argument.decode)
             case MonotoneQueues() as queues:
                 return Coded(queues.samples, valid, argument.type, argument.decode)
-            case Frequencies() as frequencies:
-                return frequencies.pairs()
+            case Frequencies() | Histograms() as listed:
+                return listed.pairs()
             case FrequentLists() as lists:
                 return lists.reported(valid)
             case measure:
@@ -264,7 +270,7 @@ def fraction_of(call: AggregateCall) -> Fraction:
     if call.function is _F.MAX:
         return Fraction(1)
     # As it was written: 0.07 of 100 values is the seventh, though 0.07 * 100 is more than 7 in binary.
-    return Fraction(repr(float(call.parameter or 0)))
+    return Fraction(repr(call.share))
 
 
 def check_range(call: AggregateCall, high: Ints) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sash.errors import InternalError
 from sash.operators.aggregates.arguments import Argument, Given
 from sash.operators.aggregates.events import Events
-from sash.operators.aggregates.json_text import json_values, pairs_text
+from sash.operators.aggregates.json_text import json_values, pairs_text, ranges_text
 from sash.operators.aggregates.measure import Measure
 from sash.operators.aggregates.tally import Tally, from_value_table, value_table
 from sash.operators.aggregates.values import Values
@@ -149,14 +149,26 @@ def _differ(
 
 
 class Pairs(Values):
-    """Lists of values and counts; sample i has those from begins[i] to ends[i]. An empty list is NULL."""
+    """Lists of values and counts; sample i has those from begins[i] to ends[i]. An empty list is NULL.
 
-    def __init__(self, begins: Ints, ends: Ints, values: Ints, counts: Ints, argument: Argument) -> None:
+    `ranges`: what the values 0, 1, … are called; then a list that is not empty has all of them.
+    """
+
+    def __init__(
+        self,
+        begins: Ints,
+        ends: Ints,
+        values: Ints,
+        counts: Ints,
+        argument: Argument,
+        ranges: tuple[str, ...] | None = None,
+    ) -> None:
         self._begins = begins
         self._ends = ends
         self._values = values
         self._counts = counts
         self._argument = argument
+        self._ranges = ranges
 
     def differs(self, samples: Ints, others: Ints) -> Bools:
         out: Bools = np.empty(len(samples), dtype=np.bool_)
@@ -168,6 +180,8 @@ class Pairs(Values):
         offsets = np.zeros(len(samples) + 1, dtype=np.int64)
         np.cumsum(lengths, out=offsets[1:])
         places = np.repeat(self._begins[samples] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        if self._ranges is not None:
+            return ranges_text(self._ranges, self._values[places], self._counts[places], offsets)
         # A value is written once, however often it stands among the samples.
         unique, which = np.unique(self._values[places], return_inverse=True)
         texts = json_values(self._argument.decode(unique)).take(pa.array(which))

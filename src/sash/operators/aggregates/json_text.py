@@ -7,6 +7,7 @@ with "NaN", "Infinity" and "-Infinity" as strings; text is UTF-8, and only what 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +43,20 @@ def pairs_text(values: pa.Array, counts: Ints, offsets: Ints) -> pa.Array:
     lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pairs)
     text = _join(pa.scalar("["), pc.binary_join(lists, pa.scalar(", ")), pa.scalar("]"))
     return pc.if_else(pa.array(np.diff(offsets) > 0), text, pa.scalar(None, pa.string()))
+
+
+def ranges_text(names: Sequence[str], ranges: Ints, counts: Ints, offsets: Ints) -> pa.Array:
+    """Lists of all ranges, by their names, with their counts; list i has those from offsets[i] on.
+
+    Ranges without a count are 0; a list without any is NULL.
+    """
+    filled = np.diff(offsets) > 0
+    owners = np.repeat(np.cumsum(filled) - 1, np.diff(offsets))
+    dense = np.zeros((np.count_nonzero(filled), len(names)), dtype=np.int64)
+    dense[owners, ranges] = counts
+    labels = pa.array(names, pa.string()).take(pa.array(np.tile(np.arange(len(names)), len(dense))))
+    starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(filled * len(names))])
+    return pairs_text(labels, dense.ravel(), starts)
 
 
 def _join(*parts: pa.Array | pa.Scalar) -> pa.Array:

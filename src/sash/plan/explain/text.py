@@ -216,6 +216,9 @@ def _beside(
             calls = ", ".join(written(call) for call in asked if algebra_of(call).kept is kept)
             if calls and not counting.is_hashed:
                 how = "" if kept is Kept.LISTS else _indexed(spec, argument, plan, indexes)
+                ranges = next((call.ranges for call in asked if call.ranges is not None), None)
+                if ranges is not None:
+                    what, how = _RANGES, f"G({len(ranges)}) OVER GROUP as counters; "
                 yield f"{counting.name} keeps {by}: {what.format(argument.text)}; {how}it answers {calls}"
         for call in asked:
             sketch = sketched(call)
@@ -239,6 +242,7 @@ def _indexed(
 
 
 _VALUES = "how often each value of {} occurs, and the window's values in order"
+_RANGES = "how many values are in each range of {}"
 _KEPT = {
     Kept.VALUES: _VALUES,
     Kept.LISTS: "the most frequent values of {}, and counters of the window (Algorithm 6)",

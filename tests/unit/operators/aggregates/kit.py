@@ -32,11 +32,11 @@ _RESULTS = {
     F.COUNT: Type.BIGINT,
     F.APPROX_COUNT_DISTINCT: Type.BIGINT,
     **dict.fromkeys((F.AVG, F.VAR, F.VAR_POP, F.STDDEV, F.STDDEV_POP), Type.DOUBLE),
-    **dict.fromkeys((F.TOP, F.APPROX_TOP, F.FREQUENT), Type.STRING),
+    **dict.fromkeys((F.TOP, F.APPROX_TOP, F.FREQUENT, F.HISTOGRAM), Type.STRING),
 }
 
 _SPREADS = frozenset({F.VAR, F.VAR_POP, F.STDDEV, F.STDDEV_POP})
-_TOPS = frozenset({F.TOP, F.APPROX_TOP})
+_LISTS = frozenset({F.TOP, F.APPROX_TOP, F.HISTOGRAM})
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def call(
     type_: Type | None,
     *,
     is_distinct: bool = False,
-    parameter: float | int | None = None,
+    parameter: float | int | tuple[str, ...] | None = None,
 ) -> AggregateCall:
     if type_ is None:
         return AggregateCall(function, None, Type.BIGINT)
@@ -74,6 +74,7 @@ def calls_of(type_: Type) -> list[AggregateCall]:
         call(F.APPROX_QUANTILE, type_, parameter=1.0),
         call(F.TOP, type_, parameter=2),
         call(F.APPROX_TOP, type_, parameter=100),
+        call(F.HISTOGRAM, type_),
     ]
     if type_.is_numeric:
         for distinct in (False, True):
@@ -211,6 +212,14 @@ def top(values: Sequence[Any], limit: int) -> str | None:
     return json.dumps([[_json(originals[v]), counts[v]] for v in ranked], ensure_ascii=False)
 
 
+def histogram(values: Sequence[Any]) -> str | None:
+    if not values:
+        return None
+    counts = Counter(plain(v) for v in values)
+    ordered = sorted({plain(v): v for v in values}.items(), key=lambda item: order_key(item[1]))
+    return json.dumps([[_json(value), counts[key]] for key, value in ordered], ensure_ascii=False)
+
+
 def _json(value: Any) -> Any:
     if isinstance(value, datetime.datetime):
         return value.isoformat(timespec="microseconds") + "Z"
@@ -234,7 +243,9 @@ def value_of(aggregate: AggregateCall, values: Sequence[Any]) -> Any:
         case F.VAR_POP | F.STDDEV_POP:
             spread = variance(present, 0)
         case F.TOP | F.APPROX_TOP:
-            return top(present, int(aggregate.parameter or 0))
+            return top(present, aggregate.limit)
+        case F.HISTOGRAM:
+            return histogram(present)
         case _ if not present:
             return None
         case F.SUM:
@@ -246,7 +257,7 @@ def value_of(aggregate: AggregateCall, values: Sequence[Any]) -> Any:
         case F.MAX:
             return max(present, key=order_key)
         case _:
-            rank = math.ceil(Fraction(repr(float(aggregate.parameter or 0))) * len(present))
+            rank = math.ceil(Fraction(repr(aggregate.share)) * len(present))
             return sorted(present, key=order_key)[rank - 1]
     is_root = aggregate.function in (F.STDDEV, F.STDDEV_POP)
     return math.sqrt(spread) if is_root and spread is not None else spread
@@ -306,7 +317,7 @@ def is_right(aggregate: AggregateCall, actual: Any, expected: Any) -> bool:
     """Equal, but for the last digits of a variance and the spelling of doubles in JSON."""
     if isinstance(actual, float) and aggregate.function in _SPREADS and isinstance(expected, float):
         return math.isclose(actual, expected, rel_tol=1e-15, abs_tol=0.0)
-    if isinstance(actual, str) and aggregate.function in _TOPS and isinstance(expected, str):
+    if isinstance(actual, str) and aggregate.function in _LISTS and isinstance(expected, str):
         # Python writes 1e-07 where Arrow writes 1e-7.
         return bool(json.loads(actual) == json.loads(expected))
     return bool(actual == expected)
