@@ -76,7 +76,7 @@ class Sizes:
     values: tuple[int, ...] = (1_000, 10_000)
 
 
-SCALES = {"small": Sizes(), "paper": Sizes(round_tuples=100_000, rounds=10)}
+SCALES = {"small": Sizes(), "paper": Sizes(round_tuples=100_000, rounds=1)}
 
 
 def measure(scale: str, note: Note = silent) -> Result:

@@ -40,7 +40,7 @@ from sash.indexes.value_window import ValueWindow
 NAME = "index-queries"
 TITLE = "windowed histograms and intersections with value indexes (003, figures 9 and 10)"
 ASKED = ("L", "T", "H", "T+", "H+")
-SCALES = {"small": Sizes(round_tuples=4_000), "paper": Sizes(round_tuples=100_000, rounds=10)}
+SCALES = {"small": Sizes(round_tuples=4_000), "paper": Sizes(round_tuples=100_000, rounds=1)}
 Times = dict[Setting, dict[str, float]]
 
 

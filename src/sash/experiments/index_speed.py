@@ -20,13 +20,13 @@ from sash.errors import InternalError
 from sash.experiments.charts import draw_bars
 from sash.experiments.index_windows import (
     INT,
-    POWER_LAW,
     UNIFORM,
     Ints,
     Setting,
     Unindexed,
     input_of,
     race,
+    refresh_settings,
     repeats,
 )
 from sash.experiments.result import Cell, Claim, Note, Result, silent
@@ -63,12 +63,7 @@ def measure(scale: str, note: Note = silent) -> Result:
 
 def measure_at(sizes: Sizes, scale: str, note: Note = silent) -> Result:
     rows: list[dict[str, Cell]] = []
-    cases = [
-        Setting(distribution, values, count, sizes.tuples)
-        for distribution in (UNIFORM, POWER_LAW)
-        for values in sizes.values
-        for count in sizes.sub_windows
-    ]
+    cases = list(refresh_settings(sizes.tuples, sizes.values, sizes.sub_windows))
     for done, setting in enumerate(cases):
         note(f"{setting.values} values, {setting.basic_windows} sub-windows", done / (len(cases) + 2))
         rows.append(_refreshed(setting, sizes))
@@ -112,8 +107,7 @@ def _asked(window: ValueWindow) -> Callable[[pa.Array], object]:
 def _rescanned(window: Unindexed) -> Callable[[pa.Array], object]:
     def slide(values: pa.Array) -> object:
         window.slide(values)
-        ordered = np.sort(window.window())
-        return ordered[(len(ordered) - 1) // 2], 1 + np.count_nonzero(ordered[1:] != ordered[:-1])
+        return window.median_and_distinct()
 
     return slide
 

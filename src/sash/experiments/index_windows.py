@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +41,14 @@ class Setting:
     @property
     def each(self) -> int:
         return self.tuples // self.basic_windows
+
+
+def refresh_settings(tuples: int, values: Sequence[int], basic_windows: Sequence[int]) -> Iterator[Setting]:
+    """Windows that are refreshed with every basic window."""
+    for distribution in (UNIFORM, POWER_LAW):
+        for different in values:
+            for count in basic_windows:
+                yield Setting(distribution, different, count, tuples)
 
 
 def drawn(setting: Setting, count: int, seed: int) -> Ints:
@@ -109,6 +117,12 @@ class Unindexed:
 
     def histogram(self) -> tuple[Ints, Ints]:
         return runs(np.sort(self.window()))
+
+    def median_and_distinct(self) -> tuple[int, int]:
+        """Both from one sort, which is faster than NumPy's `median` and `unique`."""
+        ordered = np.sort(self.window())
+        differs = np.count_nonzero(ordered[1:] != ordered[:-1])
+        return int(ordered[(len(ordered) - 1) // 2]), 1 + int(differs)
 
 
 class UnindexedAggr:

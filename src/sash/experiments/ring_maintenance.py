@@ -54,7 +54,7 @@ class Sizes:
     values: tuple[int, ...] = (1_000, 10_000)
 
 
-SCALES = {"small": Sizes(), "paper": Sizes(round_tuples=100_000, rounds=10)}
+SCALES = {"small": Sizes(), "paper": Sizes(round_tuples=100_000, rounds=1)}
 Times = dict[Setting, dict[tuple[str, str, str], float]]
 """By setting; then by part, rings and index: microseconds per tuple."""
 

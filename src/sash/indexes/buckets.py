@@ -1,6 +1,8 @@
 """Nodes in lists, one for each bucket: what L-, H- and UH-INDEX have in common.
 
-Lists are linked both ways, so that a node that is known leaves in O(1).
+Lists are linked both ways, so that a node that is known leaves in O(1). Where there are as many buckets as
+nodes and the keys lie close together (lengths, ports, codes of words), an array says which node each possible
+key has, and nothing is searched.
 """
 
 from __future__ import annotations
@@ -10,11 +12,31 @@ import pyarrow as pa
 
 from sash.indexes.domain import Ints
 from sash.indexes.hash_storage import bucket_of
-from sash.indexes.storage import NULL_NODE
+from sash.indexes.storage import NULL_NODE, Nodes
 from sash.indexes.value_index import KeyedIndex, has_node, take_node
+from sash.state.countedtree import LEAST
+from sash.state.fingerprints import mix_a
 from sash.state.jit import kernel
 from sash.state.keytable import grown
 from sash.state.lexicon import Moved
+
+# So many low bits of a key are its place among its neighbours.
+_NEAR = 9
+# Keys lie close together in a range of so many times as many.
+_CLOSE = 4
+_LEAST_WIDTH = 1024
+
+
+@kernel
+def _home(key: int, buckets: int) -> int:
+    """The bucket of a key. Neighbours among keys are neighbours there if the buckets are a power of two.
+
+    Values come in order, so most of what they need is in the cache then. Keys that share their low bits are
+    spread by their high ones.
+    """
+    if buckets & (buckets - 1):
+        return bucket_of(key, buckets)
+    return int((key ^ np.int64(mix_a(np.uint64(key >> _NEAR)))) & (buckets - 1))
 
 
 @kernel
@@ -65,7 +87,7 @@ def _enter_all(
     count: Ints,
 ) -> int:
     for i in range(begin, len(ordinals)):
-        bucket = bucket_of(ordinals[i], len(heads))
+        bucket = _home(ordinals[i], len(heads))
         node, last = _seek(ordinals[i], bucket, keys, heads, following, is_sorted)
         if node < 0:
             if not has_node(room, len(keys)):
@@ -80,9 +102,44 @@ def _enter_all(
 
 
 @kernel
+def _enter_close(
+    ordinals: Ints,
+    begin: int,
+    is_sorted: bool,
+    first: int,
+    of_key: Nodes,
+    keys: Ints,
+    heads: Ints,
+    following: Ints,
+    before: Ints,
+    room: Ints,
+    free: Ints,
+    nodes: Ints,
+    fresh: Ints,
+    count: Ints,
+) -> int:
+    """As `_enter_all`, where each key has its place."""
+    for i in range(begin, len(ordinals)):
+        node = of_key[ordinals[i] - first]
+        if node < 0:
+            if not has_node(room, len(keys)):
+                return i
+            bucket = _home(ordinals[i], len(heads))
+            _, last = _seek(ordinals[i], bucket, keys, heads, following, is_sorted)
+            node = take_node(room, free)
+            keys[node] = ordinals[i]
+            _link(node, last, bucket, heads, following, before)
+            of_key[ordinals[i] - first] = node
+            fresh[count[0]] = i
+            count[0] += 1
+        nodes[i] = node
+    return len(ordinals)
+
+
+@kernel
 def _find_all(ordinals: Ints, is_sorted: bool, keys: Ints, heads: Ints, following: Ints, out: Ints) -> None:
     for i in range(len(ordinals)):
-        bucket = bucket_of(ordinals[i], len(heads))
+        bucket = _home(ordinals[i], len(heads))
         out[i] = _seek(ordinals[i], bucket, keys, heads, following, is_sorted)[0]
 
 
@@ -94,7 +151,7 @@ def _unlink_all(nodes: Ints, keys: Ints, heads: Ints, following: Ints, before: I
         if last >= 0:
             following[last] = then
         else:
-            heads[bucket_of(keys[node], len(heads))] = then
+            heads[_home(keys[node], len(heads))] = then
         if then >= 0:
             before[then] = last
 
@@ -102,7 +159,7 @@ def _unlink_all(nodes: Ints, keys: Ints, heads: Ints, following: Ints, before: I
 @kernel
 def _relink(nodes: Ints, is_sorted: bool, keys: Ints, heads: Ints, following: Ints, before: Ints) -> None:
     for i in range(len(nodes)):
-        bucket = bucket_of(keys[nodes[i]], len(heads))
+        bucket = _home(keys[nodes[i]], len(heads))
         last = -1
         if is_sorted:
             _, last = _seek(keys[nodes[i]], bucket, keys, heads, following, True)
@@ -133,8 +190,32 @@ class BucketIndex(KeyedIndex):
         self._heads: Ints = np.full(buckets or self.capacity, -1, dtype=np.int64)
         self._following: Ints = np.full(self.capacity, -1, dtype=np.int64)
         self._before: Ints = np.full(self.capacity, -1, dtype=np.int64)
+        # The node of each key from `_first` on, −1 where there is none; empty where keys do not lie close.
+        self._of_key: Nodes = np.zeros(0, dtype=np.int32)
+        self._first = 0
+        # Whether they do is asked again when there are so many nodes; it falls with each that goes.
+        self._far_until = 0
 
     def _enter(self, ordinals: Ints, begin: int, nodes: Ints, fresh: Ints, count: Ints) -> int:
+        if self._grows and begin == 0:
+            self._make_places(ordinals)
+        if len(self._of_key):
+            return _enter_close(
+                ordinals,
+                begin,
+                self._is_sorted,
+                self._first,
+                self._of_key,
+                self.keys,
+                self._heads,
+                self._following,
+                self._before,
+                self._room,
+                self._free,
+                nodes,
+                fresh,
+                count,
+            )
         return _enter_all(
             ordinals,
             begin,
@@ -150,16 +231,42 @@ class BucketIndex(KeyedIndex):
             count,
         )
 
+    def _make_places(self, ordinals: Ints) -> None:
+        """Let each of these keys have a place, if they and those that there are lie close together."""
+        if not len(ordinals) or (not len(self._of_key) and self.nodes < self._far_until):
+            return
+        least, greatest = int(ordinals.min()), int(ordinals.max())
+        if self._first <= least and greatest < self._first + len(self._of_key):
+            return
+        linked = np.flatnonzero(self._is_linked)
+        known = self.keys[linked]
+        least, greatest = int(known.min(initial=least)), int(known.max(initial=greatest))
+        width = greatest - least + 1
+        # Room on both sides, so that keys that drift do not ask for another array each time.
+        spare = (_CLOSE * max(len(linked), len(ordinals)) + _LEAST_WIDTH - width) // 2
+        if spare < width // 8:
+            self._of_key = np.zeros(0, dtype=np.int32)
+            self._far_until = 2 * self.nodes
+            return
+        self._first = max(least - spare, LEAST)
+        self._of_key = np.full(width + 2 * spare, -1, dtype=np.int32)
+        self._of_key[known - self._first] = linked
+
     def _find(self, ordinals: Ints) -> Ints:
         out = np.empty(len(ordinals), dtype=np.int64)
         _find_all(ordinals, self._is_sorted, self.keys, self._heads, self._following, out)
         return out
 
     def _unlink(self, nodes: Ints) -> None:
+        self._far_until -= len(nodes)
+        if len(self._of_key):
+            self._of_key[self.keys[nodes] - self._first] = -1
         _unlink_all(nodes, self.keys, self._heads, self._following, self._before)
 
     def _recode(self, moved: Moved) -> None:
-        # Another label belongs into another bucket.
+        # Another label belongs into another bucket, and another place.
+        self._of_key = np.zeros(0, dtype=np.int32)
+        self._far_until = 0
         self._link_again(np.flatnonzero(self._is_linked), len(self._heads))
 
     def _link_again(self, nodes: Ints, buckets: int) -> None:
@@ -187,4 +294,4 @@ class BucketIndex(KeyedIndex):
     @property
     def nbytes(self) -> int:
         lists = self._heads.nbytes + self._following.nbytes + self._before.nbytes
-        return super().nbytes + lists
+        return super().nbytes + lists + self._of_key.nbytes

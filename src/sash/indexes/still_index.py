@@ -1,8 +1,8 @@
 """An index of tuples that do not change: the tuples of a basic window that is complete and kept on disk.
 
 003 links the tuples of a value by rings, because windows move (section 6). Here a basic window goes as a
-whole, so the tuples of a value lie beside one another, in order of arrival, and the ring is a stretch of an
-array. What leads there is the value index of the specification:
+whole, so the tuples of a value lie beside one another, and the ring is a stretch of an array. What leads
+there is the value index of the specification:
 
 | values | a directory of                                        | equality            | a range         |
 |--------|-------------------------------------------------------|---------------------|-----------------|
@@ -21,6 +21,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -36,17 +37,10 @@ from sash.state.jit import kernel
 from sash.state.ordering import ranked_words
 
 Rows = npt.NDArray[np.int32]
+_NO_ROWS = np.zeros(0, dtype=np.int32)
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-
-
-@kernel
-def _deal(codes: Ints, places: Ints, begins: Ints, out: Rows) -> None:
-    """Tuples of one code side by side, in order of arrival."""
-    for i in range(len(codes)):
-        out[begins[codes[i]]] = places[i]
-        begins[codes[i]] += 1
 
 
 @kernel
@@ -61,41 +55,63 @@ def build_still(spec: IndexSpec, values: pa.Array) -> pa.Table:
     """The index of the tuples that have these values, as a table of one row, whose cells are arrays."""
     present = present_of(values)
     there = values if present is None else values.take(pa.array(present))
-    places = np.arange(len(values)) if present is None else present
+    type_ = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     words: pa.Array | None = None
-    if pa.types.is_string(values.type):
-        ranks, words = ranked_words(there)
-        keys: Ints = np.arange(len(words))
+    if pa.types.is_string(type_):
+        ordinals, words = ranked_words(there)
     else:
-        keys, ranks = np.unique(ordinals_of(there), return_inverse=True)
+        ordinals = ordinals_of(there)
+    keys, ends, rows = _gathered(ordinals)
+    if words is not None:
+        words = words.take(pa.array(keys))
     heads: Ints | None = None
     match spec.values:
         case ValueIndexKind.H | ValueIndexKind.UH:
             keys = keys if words is None else _hashes(words)
-            buckets = _buckets_of(keys, spec.buckets or max(1, len(keys)))
+            words = None
+            count = spec.buckets or max(1, len(keys))
+            buckets = _buckets_of(keys, count)
             order = np.lexsort((keys, buckets))
-            keys, words = keys[order], None
-            heads = np.searchsorted(buckets[order], np.arange((spec.buckets or max(1, len(keys))) + 1))
-            slots = np.empty(len(order), dtype=np.int64)
-            slots[order] = np.arange(len(order))
-            ranks = slots[ranks]
+            heads = np.searchsorted(buckets[order], np.arange(count + 1)).astype(np.int64)
+            keys = keys[order]
+            ends, rows = _reordered(ends, rows, order)
         case ValueIndexKind.G:
-            before = np.cumsum(np.bincount(ranks, minlength=len(keys)))
-            _, groups = np.unique(
-                (before - 1) * (spec.groups or 1) // max(1, len(there)), return_inverse=True
-            )
+            groups = (ends[1:] - 1) * (spec.groups or 1) // max(1, len(rows))
             lasts = np.flatnonzero(np.diff(groups, append=-1))
             keys, words = keys[lasts], None if words is None else words.take(pa.array(lasts))
-            ranks = groups[ranks]
-    ends = np.concatenate([[0], np.cumsum(np.bincount(ranks, minlength=len(keys)))]).astype(np.int64)
-    rows = np.empty(len(ranks), dtype=np.int32)
-    _deal(np.ascontiguousarray(ranks, dtype=np.int64), places, ends[:-1].copy(), rows)
-    cells: dict[str, pa.Array] = {"ends": pa.array(ends), "rows": pa.array(rows)}
+            ends = ends[np.concatenate([[0], lasts + 1])]
+    rows = rows if present is None else present[rows]
+    cells: dict[str, pa.Array] = {"ends": pa.array(ends), "rows": pa.array(rows.astype(np.int32))}
     cells["keys"] = pa.array(keys) if words is None else words
     if heads is not None:
-        cells["heads"] = pa.array(heads.astype(np.int64))
+        cells["heads"] = pa.array(heads)
     table = pa.table({name: _cell(cell) for name, cell in cells.items()})
-    return table.replace_schema_metadata({"spec": str(spec), "type": str(values.type)})
+    return table.replace_schema_metadata({"spec": str(spec), "type": str(type_)})
+
+
+def _gathered(ordinals: Ints) -> tuple[Ints, Ints, Ints]:
+    """The different ordinals in order, where the tuples of each begin (and the last one's end), and those."""
+    count = len(ordinals)
+    bits = count.bit_length()
+    least, greatest = (int(ordinals.min()), int(ordinals.max())) if count else (0, 0)
+    if greatest - least < 1 << (63 - bits):
+        # Ordinal and tuple in one integer: those are sorted several times as fast as places by their values.
+        ordered = np.sort((ordinals - least) << bits | np.arange(count))
+        tuples = ordered & ((1 << bits) - 1)
+        ordered = (ordered >> bits) + least
+    else:
+        tuples = np.argsort(ordinals)
+        ordered = ordinals[tuples]
+    begins = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[:count])
+    return ordered[begins], np.append(begins, count), tuples
+
+
+def _reordered(ends: Ints, rows: Ints, order: Ints) -> tuple[Ints, Ints]:
+    """The stretches between `ends` in another order: where they end, and their rows."""
+    lengths = np.diff(ends)[order]
+    new_ends = np.concatenate([[0], np.cumsum(lengths)])
+    places = np.repeat(ends[:-1][order] - new_ends[:-1], lengths) + np.arange(len(rows))
+    return new_ends, rows[places]
 
 
 def _cell(values: pa.Array) -> pa.Array:
@@ -123,12 +139,17 @@ class StillIndex:
     def spans(self, condition: Condition) -> list[tuple[int, int]] | None:
         """Where the tuples lie that can fulfil a condition; None: the index cannot tell."""
         if isinstance(condition, Among):
-            keys = [self._key(value) for value in condition.values]
-            if any(key is None for key in keys):
-                return None
-            places = sorted({place for key in keys for place in self._equal(key)})
+            places = []
+            for value in condition.values:
+                key = _key(self._type, value, self._heads is not None)
+                if key is None:
+                    return None
+                places += self._equal(key)
+            if len(places) > 1:
+                places = sorted(set(places))
         else:
-            low, high = (None if b is None else self._key(b) for b in (condition.low, condition.high))
+            bounds = (condition.low, condition.high)
+            low, high = (None if b is None else _key(self._type, b, self._heads is not None) for b in bounds)
             is_known = (low is None) == (condition.low is None) and (high is None) == (condition.high is None)
             if self._heads is not None or not is_known:
                 return None
@@ -146,7 +167,8 @@ class StillIndex:
     def find(self, spans: Sequence[tuple[int, int]]) -> Ints:
         """The positions of the tuples that lie there, in order of arrival."""
         parts = [self._rows[begin:end] for begin, end in spans]
-        return np.sort(np.concatenate(parts)).astype(np.int64) if parts else np.empty(0, dtype=np.int64)
+        rows = parts[0] if len(parts) == 1 else np.concatenate([_NO_ROWS, *parts])
+        return np.sort(rows).astype(np.int64)
 
     def _equal(self, key: Any) -> list[tuple[int, int]]:
         """The places of the directory that have a key."""
@@ -156,34 +178,38 @@ class StillIndex:
             slots = begin + np.flatnonzero(self._keys[begin:end] == key)
             return [(int(slot), int(slot) + 1) for slot in slots]
         first = self._rank(key, is_after=False)
-        last = min(first + 1, len(self._keys)) if self._is_grouped else self._rank(key, is_after=True)
-        return [(first, last)]
+        if first == len(self._keys) or (self._keys[first] != key and not self._is_grouped):
+            return []
+        return [(first, first + 1)]
 
     def _rank(self, key: Any, *, is_after: bool) -> int:
         """How many entries of the directory come before a key, or, after it, up to it."""
         if isinstance(self._keys, _Words):
             return (bisect_right if is_after else bisect_left)(self._keys, key)
-        return int(np.searchsorted(self._keys, key, side="right" if is_after else "left"))
+        return int(self._keys.searchsorted(key, side="right" if is_after else "left"))
 
-    def _key(self, value: Value) -> int | str | None:
-        """What the directory has for a value; None: it is not of the type of the column."""
-        if isinstance(value, float) and self._type == "int64" and value.is_integer():
-            value = int(value)
-        match self._type, value:
-            case "string", str():
-                return value if self._heads is None else int(_hashes(pa.array([value]))[0])
-            case "bool", bool():
-                return int(value)
-            case _, bool():
-                return None
-            case "int64", int() if _LEAST <= value <= _GREATEST:
-                return value
-            case "double", int() | float():
-                return int(ordinals_of(pa.array([float(value)]))[0])
-            case "timestamp[us]", datetime():
-                given = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-                return (given - _EPOCH) // _MICROSECOND
-        return None
+
+# A question asks all files for the same values. True, 1 and 1.0 are equal and not the same.
+@lru_cache(maxsize=1024, typed=True)
+def _key(type_: str, value: Value, is_hashed: bool) -> int | str | None:
+    """What a directory has for a value; None: it is not of the type of the column."""
+    if isinstance(value, float) and type_ == "int64" and value.is_integer():
+        value = int(value)
+    match type_, value:
+        case "string", str():
+            return int(_hashes(pa.array([value]))[0]) if is_hashed else value
+        case "bool", bool():
+            return int(value)
+        case _, bool():
+            return None
+        case "int64", int() if _LEAST <= value <= _GREATEST:
+            return value
+        case "double", int() | float():
+            return int(ordinals_of(pa.array([float(value)]))[0])
+        case "timestamp[us]", datetime():
+            given = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+            return (given - _EPOCH) // _MICROSECOND
+    return None
 
 
 class _Words(Sequence[str]):

@@ -111,7 +111,7 @@ def _enter_all(
                 return i
             node = take_node(room, free)
             keys[node] = ordinals[i]
-            insert(tree, ordinals[i], node, 0, 0)
+            insert(tree, ordinals[i], node, 0, 1)
             fresh[count[0]] = i
             count[0] += 1
         nodes[i] = node
@@ -123,7 +123,7 @@ def _insert_all(nodes: Ints, begin: int, keys: Ints, tree: Tree) -> int:
     for i in range(begin, len(nodes)):
         if not has_room(tree):
             return i
-        insert(tree, keys[nodes[i]], nodes[i], 0, 0)
+        insert(tree, keys[nodes[i]], nodes[i], 0, 1)
     return len(nodes)
 
 
@@ -136,8 +136,6 @@ def _find_all(ordinals: Ints, tree: Tree, out: Ints) -> None:
 @kernel
 def _remove_all(nodes: Ints, keys: Ints, tree: Tree) -> None:
     for i in range(len(nodes)):
-        # Entries have no weight here, and one leaves the tree when its last one is taken.
-        insert(tree, keys[nodes[i]], nodes[i], 0, 1)
         remove(tree, keys[nodes[i]], nodes[i], 0)
 
 

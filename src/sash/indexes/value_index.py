@@ -224,6 +224,8 @@ class KeyedIndex(ValueIndex):
             if done == len(ordinals):
                 break
             self._make_room()
+        if not count[0]:
+            return nodes
         new = fresh[: int(count[0])]
         self._is_linked[nodes[new]] = True
         self._holders[nodes[new]] = holders[new]

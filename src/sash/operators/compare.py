@@ -1,8 +1,9 @@
 """Comparisons with constants, without a trip to DuckDB.
 
 Most WHERE and HAVING conditions compare columns with constants, and for those starting DuckDB costs more
-than the work. Only forms whose meaning is beyond doubt are taken here: `column op constant` joined by AND,
-over integers, strings (equality only) and doubles without NaN. Everything else is left to the evaluator.
+than the work. Only forms whose meaning is beyond doubt are taken here: `column op constant`, BETWEEN and IN,
+joined by AND, over integers, strings (equality only) and doubles without NaN. Everything else is left to the
+evaluator.
 """
 
 from __future__ import annotations
@@ -29,11 +30,16 @@ _OPERATIONS: dict[type[exp.Expr], Callable[[pa.ChunkedArray, pa.Scalar], pa.Chun
 _EQUALITIES = (exp.EQ, exp.NEQ)
 
 
+Constant = int | float | str
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
+    """A column and a constant, or, where the operation is IN, several of one type."""
+
     column: str
     operation: type[exp.Expr]
-    constant: int | float | str
+    constants: tuple[Constant, ...]
 
 
 def compare(table: pa.Table, condition: Scalar) -> pa.ChunkedArray | None:
@@ -53,20 +59,44 @@ def compare(table: pa.Table, condition: Scalar) -> pa.ChunkedArray | None:
 @lru_cache(maxsize=4096)
 def comparisons_of(condition: Scalar) -> tuple[Comparison, ...] | None:
     """The condition as comparisons that must all hold, if that is all it is."""
-    parts = []
+    parts: list[Comparison] = []
     for conjunct in parts_of(tree_of(condition.sql)):
-        part = _comparison(conjunct)
-        if part is None:
+        found = _comparisons(conjunct)
+        if not found:
             return None
-        parts.append(part)
+        parts += found
     return tuple(parts)
 
 
-def _comparison(node: exp.Expr) -> Comparison | None:
-    if type(node) not in _OPERATIONS or not isinstance(node.this, exp.Column):
-        return None
-    constant = node.expression
-    if isinstance(constant, exp.Cast) and constant.to.is_type("bigint"):
+def _comparisons(node: exp.Expr) -> list[Comparison]:
+    """What a part of a condition says; nothing if it is no comparison."""
+    if not isinstance(node.this, exp.Column):
+        return []
+    sides: list[tuple[type[exp.Expr], exp.Expr]]
+    match node:
+        case exp.Between() if not node.args.get("symmetric"):
+            sides = [(exp.GTE, node.args["low"]), (exp.LTE, node.args["high"])]
+        case exp.In() if node.expressions:
+            constants = [_constant(each, is_equality=True) for each in node.expressions]
+            plain = tuple(each for each in constants if each is not None)
+            is_alike = len(plain) == len(constants) and len({type(each) for each in plain}) == 1
+            return [Comparison(node.this.name, exp.In, plain)] if is_alike else []
+        case _ if type(node) in _OPERATIONS:
+            sides = [(type(node), node.expression)]
+        case _:
+            return []
+    found = []
+    for operation, side in sides:
+        constant = _constant(side, is_equality=operation in _EQUALITIES)
+        if constant is None:
+            return []
+        found.append(Comparison(node.this.name, operation, (constant,)))
+    return found
+
+
+def _constant(node: exp.Expr, *, is_equality: bool) -> Constant | None:
+    constant = node
+    if isinstance(constant, exp.Cast) and constant.to.is_type(exp.DType.BIGINT):
         constant = constant.this
     sign = 1
     if isinstance(constant, exp.Neg):
@@ -75,26 +105,34 @@ def _comparison(node: exp.Expr) -> Comparison | None:
         return None
     if constant.is_string:
         # Order of strings is left alone, and so is a constant that was cast from a string.
-        is_plain = node.expression is constant and type(node) in _EQUALITIES
-        return Comparison(node.this.name, type(node), str(constant.this)) if is_plain else None
+        return str(constant.this) if node is constant and is_equality else None
     text = str(constant.this)
-    value = int(text) if text.isdigit() else float(text)
-    return Comparison(node.this.name, type(node), sign * value)
+    return sign * (int(text) if text.isdigit() else float(text))
 
 
 def _compare(column: pa.ChunkedArray, part: Comparison) -> pa.ChunkedArray | None:
-    operation, constant, kind = _OPERATIONS[part.operation], part.constant, column.type
+    kind, constant = column.type, part.constants[0]
     if pa.types.is_int64(kind) and isinstance(constant, int):
-        return operation(column, pa.scalar(constant, pa.int64()))
-    if pa.types.is_float64(kind) and isinstance(constant, int | float):
+        return _apply(column, part, pa.int64())
+    if pa.types.is_float64(kind) and isinstance(constant, int | float) and part.operation is not exp.In:
         # SQL's NaN equals itself and exceeds everything; Arrow's does not.
         if pc.any(pc.is_nan(column)).as_py():
             return None
-        return operation(column, pa.scalar(float(constant), pa.float64()))
+        return _apply(column, part, pa.float64())
     if isinstance(constant, str):
         if pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type):
-            chunks = [operation(c.dictionary, pa.scalar(constant)).take(c.indices) for c in column.chunks]
+            chunks = [_apply(c.dictionary, part, pa.string()).take(c.indices) for c in column.chunks]
             return pa.chunked_array(chunks, pa.bool_())
         if pa.types.is_string(kind):
-            return operation(column, pa.scalar(constant))
+            return _apply(column, part, pa.string())
     return None
+
+
+def _apply(
+    values: pa.Array | pa.ChunkedArray, part: Comparison, type_: pa.DataType
+) -> pa.Array | pa.ChunkedArray:
+    if part.operation is not exp.In:
+        return _OPERATIONS[part.operation](values, pa.scalar(part.constants[0], type_))
+    found = pc.is_in(values, value_set=pa.array(part.constants, type_))
+    # NULL is neither among them nor not.
+    return pc.if_else(pc.is_valid(values), found, None) if values.null_count else found

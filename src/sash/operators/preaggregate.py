@@ -41,6 +41,9 @@ Float64Array = npt.NDArray[np.float64]
 # A table of counters may be this many times as large as the rows that fill it before hashing pays.
 _DENSE_FACTOR = 4
 _DENSE_LEAST = 1 << 16
+# Integers that lie in a range of so many times their number, but not of more than that, need no hashing.
+_CLOSE_FACTOR = 16
+_CLOSE_MOST = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,8 @@ class Partial:
     Where values are counted, `groups` are of all keys but the last, which has the different values in order,
     or the hashes that stand for them, in order. Then panes and groups are of cells: cell i has the rows
     offsets[i] … offsets[i + 1] of `ints`, and these have the values `values`, which ascend. Cells are in
-    order of pane. Codes and counts take as few bytes as they need.
+    order of pane, and there is one a pane and group. Codes and counts take as few bytes as they need. Without
+    `offsets`, as pane files have them, row i belongs to panes[i] and groups[i], in any order.
     """
 
     synopsis: str
@@ -150,11 +154,8 @@ class _Rows:
             if last - first < _dense_limit(len(numbers)):
                 self._panes[panes] = (numbers - first, np.arange(first, last + 1))
             else:
-                encoded = pa.array(numbers).dictionary_encode()
-                self._panes[panes] = (
-                    np.asarray(encoded.indices, dtype=np.int64),
-                    np.asarray(encoded.dictionary),
-                )
+                distinct, dense = np.unique(numbers, return_inverse=True)
+                self._panes[panes] = (dense, distinct)
         return self._panes[panes]
 
     def argument(self, scalar: Scalar) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
@@ -181,9 +182,9 @@ class _Rows:
             _, values = self.key(scalar)
             if is_hashed:
                 values = pa.array(hashes(values), mask=null_mask(values))
-            order = np.asarray(pc.sort_indices(values)).astype(np.int64)
             ranking = Ranking(None, None, values)
-            if not np.array_equal(order, np.arange(len(order))):
+            if not _ascend(values):
+                order = np.asarray(pc.sort_indices(values)).astype(np.int64)
                 place = np.empty(len(order), dtype=np.int64)
                 place[order] = np.arange(len(order))
                 ranking = Ranking(order, place, values.take(pa.array(order)))
@@ -201,6 +202,14 @@ class _Rows:
         ordered = np.sort(entries.astype(np.int32) if is_small else entries)
         starts = np.flatnonzero(np.diff(ordered, prepend=-1))
         return ordered[starts].astype(np.int64), np.diff(np.append(starts, len(ordered)))
+
+
+def _ascend(values: pa.Array) -> bool:
+    """Whether different values are surely in order."""
+    if not pa.types.is_int64(values.type) or values.null_count:
+        return len(values) < 2
+    numbers = np.asarray(values)
+    return bool((numbers[1:] > numbers[:-1]).all())
 
 
 def _dense_limit(rows: int) -> int:
@@ -231,7 +240,7 @@ def _few_integers(values: pa.Array) -> tuple[Int64Array, pa.Array] | None:
         return None
     numbers = np.asarray(values)
     least, greatest = int(numbers.min()), int(numbers.max())
-    if greatest - least >= _DENSE_LEAST:
+    if greatest - least >= max(_DENSE_LEAST, min(_CLOSE_FACTOR * len(values), _CLOSE_MOST)):
         return None
     codes, present = kernels.ranks_of(numbers, least, greatest)
     return codes, pa.array(present + least)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +19,11 @@ import pyarrow as pa
 
 from sash.indexes.still_index import StillIndex
 from sash.lang.bound import StreamDefinition
+from sash.operators.delta import one_array
 from sash.plan.key_conditions import Condition, conditions_of
 from sash.plan.run_plan import Scan
-from sash.runtime.retained import KeptFile, open_index, open_kept, place_of, rows_at, rows_later
+from sash.runtime.retained import KeptFile, open_index, open_kept, place_of, rows_later
+from sash.state.groups import plain
 
 Int64Array = npt.NDArray[np.int64]
 Piece = tuple[int, Int64Array, pa.Table]
@@ -52,21 +55,21 @@ class Probe:
         Gives the rank of each piece; what is looked up in files that follow one another is one piece.
         """
         places = [place_of(self.stream, name) for name in self.columns]
-        found: list[tuple[Int64Array, list[pa.Array]]] = []
+        found: list[tuple[Int64Array, list[Part]]] = []
         for rank, file in enumerate(files):
             positions = self._positions(file, more)
             if positions is not None:
                 if len(positions):
-                    found.append(rows_at(file.kept, file.table, since, positions, places))
+                    found.append(rows_at(file, since, positions, places))
                 continue
             yield from self._united(rank - 1, found)
             found.clear()
             yield rank, *rows_later(file.kept, file.table, self.stream, since)
         yield from self._united(len(files), found)
 
-    def _united(self, rank: int, found: Sequence[tuple[Int64Array, list[pa.Array]]]) -> Iterator[Piece]:
+    def _united(self, rank: int, found: Sequence[tuple[Int64Array, list[Part]]]) -> Iterator[Piece]:
         if found:
-            columns = [pa.concat_arrays(parts) for parts in zip(*(rows for _, rows in found), strict=True)]
+            columns = [_joined(parts) for parts in zip(*(rows for _, rows in found), strict=True)]
             ts = np.concatenate([ts for ts, _ in found])
             yield rank, ts, pa.Table.from_arrays(columns, names=list(self.columns))
 
@@ -84,10 +87,67 @@ class Probe:
             index = file.indexes.get(place)
             spans = None if index is None else index.spans(condition)
             if index is not None and spans is not None:
-                count = sum(end - begin for begin, end in spans)
+                count = sum([end - begin for begin, end in spans])
                 if count <= fewest:
                     best, fewest = (index, spans), count
         return None if best is None else best[0].find(best[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rows of a column: Arrow's, or where they are numbers their 64 bits and their type."""
+
+    type: pa.DataType
+    values: Int64Array | pa.Array
+
+    @property
+    def array(self) -> pa.Array:
+        return self.values if isinstance(self.values, pa.Array) else pa.array(self.values).view(self.type)
+
+
+def _joined(parts: Sequence[Part]) -> pa.Array:
+    numbers = [part.values for part in parts if isinstance(part.values, np.ndarray)]
+    if len(numbers) == len(parts):
+        return Part(parts[0].type, np.concatenate(numbers)).array
+    return pa.concat_arrays([part.array for part in parts])
+
+
+class _Column:
+    """A column of a file, of which a few rows are taken at a time."""
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        array = one_array(column)
+        self._array = array
+        self._words: pa.Array | None = None
+        self._numbers: npt.NDArray[Any] | None = None
+        if pa.types.is_dictionary(array.type) and not array.null_count:
+            self._words, self._numbers = array.dictionary, array.indices.to_numpy()
+        elif _is_of_64_bits(array.type) and not array.null_count:
+            self._numbers = array.view(pa.int64()).to_numpy()
+
+    def take(self, positions: Int64Array) -> Part:
+        if self._numbers is None:
+            # Without the dictionaries of all rows, which somebody would have to put together.
+            taken = plain(self._array.take(pa.array(positions)))
+            return Part(taken.type, taken)
+        found = self._numbers[positions]
+        if self._words is None:
+            return Part(self._array.type, found)
+        return Part(self._words.type, self._words.take(pa.array(found)))
+
+
+def _is_of_64_bits(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_int64(type_) or pa.types.is_float64(type_) or pa.types.is_timestamp(type_))
+
+
+def rows_at(
+    file: OpenFile, since: int, positions: Int64Array, places: Sequence[int]
+) -> tuple[Int64Array, list[Part]]:
+    """The instants and some columns of the rows of a file at positions, as far as they are after `since`."""
+    ts = file.ts[positions]
+    if file.kept.oldest <= since:
+        positions, ts = positions[ts > since], ts[ts > since]
+    return ts, [file.column(place).take(positions) for place in places]
 
 
 class OpenFile:
@@ -96,8 +156,16 @@ class OpenFile:
     def __init__(self, directory: Path, kept: KeptFile) -> None:
         self.kept = kept
         self.table = open_kept(directory / kept.name)
+        self.ts: Int64Array = one_array(self.table.column(0)).to_numpy()
         self.indexes: dict[int, StillIndex] = {}
+        self._columns: dict[int, _Column] = {}
         self._directory = directory
+
+    def column(self, place: int) -> _Column:
+        found = self._columns.get(place)
+        if found is None:
+            found = self._columns[place] = _Column(self.table.column(1 + place))
+        return found
 
     def open_indexes(self, places: Iterable[int]) -> None:
         """Open the indexes of columns, as far as there are any."""

@@ -11,7 +11,7 @@ sub-windows of 003, each with an index of its own that goes with it. Whoever fin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,6 @@ import pyarrow as pa
 from sash.errors import CheckpointError
 from sash.indexes.still_index import StillIndex, build_still
 from sash.lang.bound import IndexDefinition, StreamDefinition
-from sash.operators.delta import one_array
 from sash.plan.cost.indexes import index_of_kept_rows
 from sash.runtime.clock import StreamState
 from sash.runtime.files import save_file, told
@@ -126,8 +125,16 @@ def _index(
     keep: Keep, file: KeptFile, stream: StreamDefinition, index: IndexDefinition, rows: pa.Table
 ) -> None:
     place = place_of(stream, index.column)
-    table = build_still(index_of_kept_rows(index, stream).spec, plain(rows.column(f"c{place}")))
+    table = build_still(index_of_kept_rows(index, stream).spec, _values(rows.column(f"c{place}")))
     _save(keep.directory / file.index(place), table, durable=keep.durable)
+
+
+def _values(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array, whose words keep their numbers where they have any."""
+    has_words = pa.types.is_dictionary(column.type) and column.num_chunks > 0
+    if has_words and not any(chunk.dictionary.null_count for chunk in column.chunks):
+        return pa.concat_arrays(column.unify_dictionaries().chunks)
+    return plain(column)
 
 
 def _save(path: Path, table: pa.Table, *, durable: bool) -> None:
@@ -205,18 +212,6 @@ def open_index(directory: Path, file: KeptFile, place: int) -> StillIndex | None
         return StillIndex(open_kept(path))
     except Gone:
         return None
-
-
-def rows_at(
-    file: KeptFile, table: pa.Table, since: int, positions: Int64Array, places: Sequence[int]
-) -> tuple[Int64Array, list[pa.Array]]:
-    """The instants and some columns of the rows of a file at positions, as far as they are after `since`."""
-    ts = table.column(0).to_numpy()[positions]
-    if file.oldest <= since:
-        positions, ts = positions[ts > since], ts[ts > since]
-    wanted = pa.array(positions)
-    # Without the dictionaries of all rows, which somebody would have to put together.
-    return ts, [plain(one_array(table.column(1 + place)).take(wanted)) for place in places]
 
 
 def open_kept(path: Path) -> pa.Table:

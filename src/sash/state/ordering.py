@@ -48,7 +48,7 @@ def to_ordinal(values: pa.Array, type_: Type) -> tuple[Int64Array, pa.Array | No
 
 def ranked_words(values: pa.Array) -> tuple[Int64Array, pa.Array]:
     """The place of each string among the different ones in order (anything where it is NULL), and those."""
-    encoded = values.dictionary_encode()
+    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
     order = np.asarray(pc.sort_indices(encoded.dictionary)).astype(np.int64)
     rank = np.empty(len(order) + 1, dtype=np.int64)
     rank[order] = np.arange(len(order))

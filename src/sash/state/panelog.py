@@ -65,7 +65,7 @@ class PaneLog:
 
     def position_after(self, pane: int) -> int:
         """The position of the first row of a pane after `pane`."""
-        return self.base + int(np.searchsorted(self.panes[: self._size], pane, side="right"))
+        return self.base + int(self.panes[: self._size].searchsorted(pane, side="right"))
 
     def trim(self, position: int) -> None:
         """Forget the rows before `position`, once they are at least half of what is stored."""

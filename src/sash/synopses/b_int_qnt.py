@@ -70,7 +70,13 @@ class ValueRows:
     def between(self, first: int, last: int) -> ValueRows:
         """The rows of panes first … last."""
         begin, end = np.searchsorted(self.panes, (first, last + 1))
-        part = slice(int(begin), int(end))
+        return self._part(slice(int(begin), int(end)))
+
+    def split(self, count: int) -> tuple[ValueRows, ValueRows]:
+        """So many rows, and those after them."""
+        return self._part(slice(count)), self._part(slice(count, None))
+
+    def _part(self, part: slice) -> ValueRows:
         return ValueRows(self.slots[part], self.panes[part], self.values[part], self.counts[part])
 
 

@@ -395,11 +395,11 @@ class BasicIntervalSynopsis:
         if self._open:
             rows = PaneRows.concatenated(self._open)
             closed = rows.panes <= pane
+            is_all = bool(closed.all())
             if closed.any():
-                merged = rows.where(closed).merged(self.ops)
+                merged = (rows if is_all else rows.where(closed)).merged(self.ops)
                 self._sealed = PaneRows.concatenated([self._sealed, merged])
-                rows = rows.where(~closed)
-            self._open = [rows] if len(rows.panes) else []
+            self._open = [] if is_all else [rows.where(~closed)]
 
     def next_sealed(self) -> int | None:
         """The first sealed pane that the log does not have yet."""

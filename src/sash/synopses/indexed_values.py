@@ -6,11 +6,13 @@ all its values in order.
 
 Time: moving a window costs an access to the index for each different value of the sub-windows that enter and
 leave, nothing for the values that stay: where the window has many more values than its sub-windows, that is
-less than passing over them (`value_counts.py`). Space: that of the index, about 100 bytes a value.
+less than passing over them (`value_counts.py`). Space: that of the index, about 100 bytes a value, and 4
+bytes a row of the log.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -20,20 +22,22 @@ import pyarrow as pa
 
 from sash.errors import InternalError
 from sash.indexes.build import value_index
-from sash.indexes.purging import BY_SHARE
-from sash.indexes.storage import BasicWindow
+from sash.indexes.purging import Purging
+from sash.indexes.storage import BasicWindow, Nodes
 from sash.indexes.value_index import KeyedIndex
 from sash.indexes.value_window import Upkeep
 from sash.lang.bound import AggregateCall, AggregateFunction
 from sash.lang.indexing import IndexSpec
-from sash.operators.aggregates.calls import fraction_of
 from sash.state.lexicon import Moved
-from sash.synopses.b_int_qnt import LARGEST_DENOMINATOR, Tallies
+from sash.synopses.b_int_qnt import Tallies
 
 if TYPE_CHECKING:
     from sash.synopses.value_counts import ValueCounts
 
 _F = AggregateFunction
+# The many rare values of a skewed stream come back: they stay until the index would be twice as large.
+_SELDOM = Purging(share=0.5)
+_NO_NODES: Nodes = np.zeros(0, dtype=np.int32)
 Ints = npt.NDArray[np.int64]
 
 
@@ -52,7 +56,9 @@ class IndexedWindow:
         if not isinstance(index, KeyedIndex):
             raise InternalError(f"{self._spec} has no exact values")
         self._index = index
-        self._upkeep = Upkeep(index, BY_SHARE)
+        self._upkeep = Upkeep(index, _SELDOM)
+        # The nodes of each cell in the window.
+        self._nodes: deque[Nodes] = deque()
 
     def advance(self, boundary: int) -> None:
         """Make the window that of `boundary`, which is on an edge and not before the last one."""
@@ -61,17 +67,29 @@ class IndexedWindow:
         right = log.position_after(panes.number_at(boundary))
         if left >= self.right or self.left < log.base:
             self._clear(left)
-        coming, going = self._basic(self.right, right), self._basic(self.left, left)
         # First what comes: a value that goes and comes keeps its node.
+        coming = self._coming(self.right, right)
         self._index.add(coming)
-        self._index.take(going)
+        self._index.take(self._going(self.left, left))
         self._upkeep.after_slide(coming.tuples)
         self.left, self.right = left, right
 
-    def _basic(self, begin: int, end: int) -> BasicWindow:
-        ordinals, amounts = self._all.log.between(begin, end)
-        nodes = self._index.enter(ordinals, ordinals)
-        return BasicWindow(nodes.astype(np.int32), amounts, int(amounts.sum()))
+    def _coming(self, begin: int, end: int) -> BasicWindow:
+        log = self._all.log
+        ordinals, amounts = log.between(begin, end)
+        nodes = self._index.enter(ordinals, ordinals).astype(np.int32)
+        starts = log.cells.ints[begin - log.cells.base : end - log.cells.base, 0]
+        if len(starts) > 1:
+            self._nodes.extend(np.split(nodes, starts[1:] - starts[0]))
+        elif len(starts):
+            self._nodes.append(nodes)
+        return BasicWindow(nodes, amounts, int(amounts.sum()))
+
+    def _going(self, begin: int, end: int) -> BasicWindow:
+        _, amounts = self._all.log.between(begin, end)
+        parts = [self._nodes.popleft() for _ in range(begin, end)]
+        nodes = parts[0] if len(parts) == 1 else np.concatenate([_NO_NODES, *parts])
+        return BasicWindow(nodes, amounts, int(amounts.sum()))
 
     def tallies(self, slots: Ints) -> Tallies:
         """The values of the one slot, in order."""
@@ -79,18 +97,18 @@ class IndexedWindow:
 
     def for_call(self, call: AggregateCall, slots: Ints) -> Tallies | None:
         """As few values as the answer of a call can be made of; None: it takes all of them."""
-        match call.function:
-            case _F.QUANTILE if not call.is_distinct:
-                total = self._index.totals[0]
-                if not total:
-                    return self._tallies(slots, np.zeros(0, dtype=np.int64))
-                share = fraction_of(call).limit_denominator(LARGEST_DENOMINATOR)
-                number = -(-total * share.numerator // share.denominator) - 1
-                return self._tallies(slots, np.array([self._index.quantile(Fraction(share), number)]))
-            case _F.TOP if not call.is_distinct:
-                nodes = self._index.top(call.limit)
-                return self._tallies(slots, nodes[np.argsort(self._index.keys[nodes])])
-        return None
+        if call.function is not _F.TOP or call.is_distinct:
+            return None
+        nodes = self._index.top(call.limit)
+        return self._tallies(slots, nodes[np.argsort(self._index.keys[nodes])])
+
+    def quantile(self, part: int, whole: int) -> int | None:
+        """Value number ⌈n·part/whole⌉ of n in order; None if there is none."""
+        total = self._index.totals[0]
+        if not total:
+            return None
+        number = -(-total * part // whole) - 1
+        return int(self._index.keys[self._index.quantile(Fraction(part, whole), number)])
 
     def distinct(self) -> int:
         """How many different values there are."""
@@ -114,4 +132,4 @@ class IndexedWindow:
 
     @property
     def nbytes(self) -> int:
-        return self._index.nbytes
+        return self._index.nbytes + sum(nodes.nbytes for nodes in self._nodes)

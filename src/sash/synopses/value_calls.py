@@ -41,6 +41,10 @@ def answer_from_index(call: AggregateCall, window: IndexedWindow, slots: Ints, c
     """The value of `call` for the one slot of a window, if it is asked for."""
     if call.is_distinct and call.function is _F.COUNT:
         return np.full(len(slots), window.distinct()), np.ones(len(slots), dtype=np.bool_)
+    if call.function is _F.QUANTILE and not call.is_distinct:
+        found = window.quantile(*_share(call))
+        ordinals = np.full(len(slots), 0 if found is None else found)
+        return _decoded(ordinals, np.full(len(slots), found is not None), counts)
     few = window.for_call(call, slots)
     return answer(call, window.tallies(slots) if few is None else few, counts)
 

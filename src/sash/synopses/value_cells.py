@@ -42,16 +42,9 @@ class Cells:
     @staticmethod
     def of(rows: ValueRows) -> Cells:
         """Rows in order of pane, slot and value."""
-        singles = Cells(rows.slots, rows.panes, np.arange(len(rows.slots) + 1), rows.values, rows.counts)
-        return singles.joined()
-
-    def joined(self) -> Cells:
-        """Neighbours of one pane and slot as one cell; their values ascend."""
-        starts = cell_starts(self.panes, self.slots)
-        if len(starts) > len(self.slots):
-            return self
+        starts = cell_starts(rows.panes, rows.slots)
         first = starts[:-1]
-        return Cells(self.slots[first], self.panes[first], self.offsets[starts], self.values, self.counts)
+        return Cells(rows.slots[first], rows.panes[first], starts, rows.values, rows.counts)
 
     @staticmethod
     def ordered(parts: Sequence[Cells]) -> Cells:

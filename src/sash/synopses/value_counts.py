@@ -32,6 +32,7 @@ from sash.plan.periodic import SynopsisSpec
 from sash.plan.sketches import SketchKind
 from sash.state.groups import GroupTable
 from sash.state.ordering import Words, ordinal_to_double, to_ordinal
+from sash.synopses.b_int_qnt import ValueRows
 from sash.synopses.indexed_values import IndexedWindow
 from sash.synopses.thinning import thinned
 from sash.synopses.value_cells import Cells, ValueLog
@@ -90,15 +91,20 @@ class ValueCounts:
         if words is not None:
             values = self._learn(words)[values] if len(words) else values
         assert partial.values is not None
-        assert partial.offsets is not None
         slots = groups.encode(keys)[partial.groups] if keys else np.zeros(len(partial.panes), dtype=np.int64)
-        codes, offsets, counts = partial.values, partial.offsets, partial.ints[:, 0]
-        if given.null_count:
-            present = np.asarray(given.is_valid())[codes]
+        panes, codes, counts = partial.panes, partial.values, partial.ints[:, 0].astype(np.int64)
+        present = np.asarray(given.is_valid())[codes] if given.null_count else None
+        if partial.offsets is None:
+            rows = (slots, panes, values[codes], counts)
+            if present is not None:
+                rows = (slots[present], panes[present], values[codes[present]], counts[present])
+            self._open.append(Cells.of(ValueRows.of(*rows)))
+            return
+        offsets = partial.offsets
+        if present is not None:
             offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(present)])[offsets]
             codes, counts = codes[present], counts[present]
-        cells = Cells(slots, partial.panes, offsets, values[codes], counts.astype(np.int64))
-        self._open.append(cells.joined())
+        self._open.append(Cells(slots, panes, offsets, values[codes], counts))
 
     def _learn(self, words: pa.Array) -> Ints:
         """The codes of words, which become known."""

@@ -33,7 +33,21 @@ def check(window, truth, type_):
     )
     assert window.sorted_positions().tolist() == by_value + nulls
     assert window.count_distinct() == len(truth.counts())
-    assert same(window.median().as_py(), truth.quantile(0.5))
+    for share in (0.1, 0.5, 1.0):
+        assert same(window.quantile(share).as_py(), truth.quantile(share))
+    assert same(list(zip(*window.top(2).to_pydict().values(), strict=True)), truth.top(2))
+    assert window.histogram().column("count").to_pylist()[: len(truth.counts())] == [
+        count for _, count in truth.counts()
+    ]
+    asked = [POOLS[type_][0], None, POOLS[type_][-1], POOLS[type_][0]]
+    expected = []
+    for row, value in enumerate(asked):
+        wanted = None if value is None else rank(tidy(value))
+        expected += [
+            (row, position) for position in truth.positions(lambda key, wanted=wanted: key == wanted)
+        ]
+    found = window.probe_all(pa.array(asked, type_))
+    assert list(zip(*(part.tolist() for part in found), strict=True)) == expected
 
 
 @pytest.mark.parametrize("spec", EXACT, ids=str)
@@ -68,6 +82,10 @@ def test_ranges_find_what_a_scan_finds(spec, data):
     window, truth = tuple_window(spec, type_, 2), Truth(2)
     bound = st.one_of(st.none(), st.sampled_from(POOLS[type_]))
     for values in data.draw(basic_windows(type_)):
+        if data.draw(st.booleans()):
+            state = window.snapshot()
+            window = tuple_window(spec, type_, 2)
+            window.restore(state)
         window.slide(values)
         truth.slide(values)
         low, high = data.draw(bound), data.draw(bound)

@@ -21,6 +21,7 @@ from tests.unit.indexes.index_kit import (
 
 from sash.errors import InternalError
 from sash.indexes import Purging, value_window, value_windows
+from sash.indexes.buckets import BucketIndex
 from sash.indexes.g_index import GIndex
 from sash.indexes.list_storage import ListStorage
 from sash.indexes.t_index import TIndex
@@ -170,6 +171,30 @@ def test_thousands_of_skewed_values_grow_and_shrink_the_index(spec, type_):
     window.slide(values)
     assert window.nbytes <= full
     assert window.index.nodes == window.count_distinct()
+
+
+@pytest.mark.parametrize("kind", [K.T, K.H])
+def test_keys_have_places_of_their_own_as_long_as_they_lie_close(kind):
+    """They drift, one comes from far away and goes again, and the least and the greatest of all come."""
+    random = np.random.default_rng(6)
+    window, truth = value_window(IndexSpec(kind), pa.int64(), 2, purging=Purging(share=0.0)), Truth(2)
+    had_places = []
+    begins = [0, 300, 900, -5_000, 1 << 40, (1 << 40) + 9, 7, 8, 9, -(1 << 63), (1 << 63) - 1_001, 5, 6]
+    for begin in begins:
+        drawn = begin + random.integers(0, 1_000, 600)
+        window.slide(pa.array(drawn))
+        truth.slide(pa.array(drawn))
+        check(window, truth)
+        assert isinstance(window.index, BucketIndex)
+        had_places.append(len(window.index._of_key) > 0)
+        state = window.snapshot()
+        again = value_window(IndexSpec(kind), pa.int64(), 2)
+        again.restore(state)
+        check(again, truth)
+    # Close from the start, then apart, and close again once the far ones have gone.
+    assert had_places[0]
+    assert not had_places[4]
+    assert had_places[8]
 
 
 @pytest.mark.parametrize("kind", [K.L, K.T, K.H, K.UH])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 import numpy as np
@@ -111,6 +111,7 @@ def test_measures_per_pane_and_group_are_those_of_a_loop_over_the_rows(monkeypat
     if not dense:
         monkeypatch.setattr(module, "_DENSE_LEAST", 0)
         monkeypatch.setattr(module, "_DENSE_FACTOR", 0)
+        monkeypatch.setattr(module, "_CLOSE_FACTOR", 0)
     grouping = f" GROUP BY {', '.join(keys)}" if keys else ""
     plan = plan_of(f"SELECT {MEASURED} FROM s [RANGE 17 US SLIDE 5 US]{grouping}")
     ts, table = random_table(200, seed)
@@ -180,6 +181,7 @@ def test_groupings_are_the_same_from_finer_ones_as_from_the_rows(monkeypatch, de
     if not dense:
         monkeypatch.setattr(module, "_DENSE_LEAST", 0)
         monkeypatch.setattr(module, "_DENSE_FACTOR", 0)
+        monkeypatch.setattr(module, "_CLOSE_FACTOR", 0)
     plan = plan_of(*FINER, *COARSER)
     ts, table = random_table(400, 1 if seed % 2 else 5)
     ts = np.sort(ts) if seed > 1 else ts
@@ -197,3 +199,23 @@ def test_groupings_are_the_same_from_finer_ones_as_from_the_rows(monkeypatch, de
     from_rows = [spelled(partial) for partial in preaggregate(ts, table, plan.synopses)]
     assert from_finer == from_rows
     assert len(derived) >= 5
+
+
+@pytest.mark.parametrize("keys", [[], ["k"]], ids=str)
+@pytest.mark.parametrize("spread", [1, 3_000, 1 << 40])
+@pytest.mark.parametrize("nulls", [0.0, 0.2])
+def test_values_are_counted_per_pane_and_group_as_a_loop_counts_them(keys, spread, nulls):
+    """Values that lie close together, and far apart; panes come in any order."""
+    rng = np.random.default_rng(5)
+    ts = rng.integers(-50, 50, 400)
+    numbers = pa.array(rng.zipf(1.4, 400) % 90 * spread - 7, mask=rng.random(400) < nulls)
+    words = pa.array(rng.choice(["a", "b"], 400))
+    table = pa.table({"t": ts, "k": words, "n": numbers})
+    grouping = f" GROUP BY {', '.join(keys)}" if keys else ""
+    plan = plan_of(f"SELECT MEDIAN(n) AS m FROM s [RANGE 17 US SLIDE 5 US]{grouping}")
+    (spec,) = (each for each in plan.synopses if each.of is not None)
+    (partial,) = preaggregate(ts, table, [spec])
+    expected: Counter[Key] = Counter()
+    for time, word, number in zip(ts.tolist(), words.to_pylist(), numbers.to_pylist(), strict=True):
+        expected[spec.panes.number_at(time), *([word] if keys else []), number] += 1
+    assert spelled(partial) == {key: (count,) for key, count in expected.items()}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sash.lang import bind_program
-from sash.runtime import retained
+from sash.runtime import probe, retained
 from sash.runtime.desk import Desk, Served
 from sash.runtime.look import look
 from sash.runtime.peek import Peek
@@ -86,11 +86,11 @@ def probed(monkeypatch) -> list[int]:
     """How many rows each look-up in a file has found."""
     found: list[int] = []
 
-    def rows_at(file, table, since, positions, places):
+    def rows_at(file, since, positions, places):
         found.append(len(positions))
-        return original(file, table, since, positions, places)
+        return original(file, since, positions, places)
 
-    original = retained.rows_at
+    original = probe.rows_at
     monkeypatch.setattr("sash.runtime.probe.rows_at", rows_at)
     return found
 

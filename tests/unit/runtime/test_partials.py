@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,8 @@ from sash.plan.periodic import SynopsisSpec
 from sash.runtime.harvest import Harvest
 from sash.runtime.partials import from_table, string_columns, to_table
 from sash.state.layout import Layout
+from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.value_counts import ValueCounts
 
 SELECT = (
     "SELECT COUNT(*) AS a, COUNT(n) AS b, SUM(n) AS c, SUM(x) AS d, MIN(n) AS e, MAX(x) AS f, MIN(k) AS h, "
@@ -84,3 +87,34 @@ def test_a_plane_that_absorbs_partials_read_back_answers_like_one_that_saw_the_r
     for group in other.plane.groups.values():
         group.begin(fed.plane.parts[0].first.get("s"))
     assert rows_in(other.plane.answer(0, Harvest([]))["q0"]) == rows_in(fed.tables["q0"])
+
+
+@given(rows, rows, st.sampled_from([" GROUP BY g", ""]))
+def test_counted_values_of_several_chunks_in_one_table_are_those_of_the_chunks(first, second, grouping):
+    plan = plan_of(f"SELECT MEDIAN(n) AS a, TOP(k, 2) AS b FROM s [RANGE 7 US SLIDE 3 US]{grouping}")
+    of_chunks, of_tables = (BasicIntervalSynopsis(plan.synopses[0]) for _ in range(2))
+    chunks = [partials_of(chunk, plan.synopses) for chunk in (first, second)]
+    for partial in chunks[0] + chunks[1]:
+        of_chunks.absorb(partial)
+    for spec, *partials in zip(plan.synopses, *chunks, strict=True):
+        of_tables.absorb(from_table(spec, pa.concat_tables(to_table(spec, partial) for partial in partials)))
+    for synopsis in (of_chunks, of_tables):
+        synopsis.seal(20)
+    for argument, counts in of_chunks.values.items():
+        others = of_tables.values[argument]
+        assert _logged(of_chunks, counts) == _logged(of_tables, others)
+
+
+def _logged(synopsis: BasicIntervalSynopsis, counts: ValueCounts) -> list[tuple[object, ...]]:
+    """Every cell of the log with its group, values and their counts."""
+    cells = counts.log.cells
+    keys = [key.to_pylist() for key in synopsis.groups.keys_of(np.arange(synopsis.groups.size))]
+    found = []
+    for position in range(cells.base, cells.end):
+        slot = int(cells.slots[position - cells.base])
+        values, often = counts.log.between(position, position + 1)
+        group = tuple(key[slot] for key in keys)
+        found.append(
+            (cells.pane_at(position), repr(group), counts.decode(values).to_pylist(), often.tolist())
+        )
+    return sorted(cell for cell in found if cell[3])

@@ -74,7 +74,9 @@ def texts(folder: Path, out: str) -> list[list[str]]:
     return [sorted((folder / out / name).read_text().splitlines()) for name in NAMES]
 
 
-@pytest.mark.parametrize("kind", ["AUTO", "L", "UH(4)", "RING DB ON H", "G(5)"])
+@pytest.mark.parametrize(
+    "kind", ["AUTO", "L OVER AGGR", "T OVER LIST", "UH(4)", "RING DB ON H", "RING AUX ON L", "G(5)"]
+)
 def test_answers_from_an_index_are_those_without_one(folder, kind):
     run(folder, "plain", "")
     run(folder, "indexed", indexes(kind), stops=(2, 3, None))

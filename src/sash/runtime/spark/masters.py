@@ -9,6 +9,8 @@ from pathlib import Path
 
 from sash.errors import SetupError, UserError
 
+NICENESS = "SASH_TASK_NICENESS"
+"""Where workers are told by how much they give way to others."""
 # How often a task is tried. Spark's local mode tries once unless it is told otherwise.
 _ATTEMPTS = 8
 _LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*(\d+)\s*)?\])?")

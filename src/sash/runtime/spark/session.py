@@ -25,7 +25,7 @@ from sash.errors import SetupError
 from sash.runtime.spark.executors import check_executors
 from sash.runtime.spark.failures import reason
 from sash.runtime.spark.java import check_java
-from sash.runtime.spark.masters import check_master, is_local, is_on_loopback, with_retries
+from sash.runtime.spark.masters import NICENESS, check_master, is_local, is_on_loopback, with_retries
 from sash.runtime.spark.shipping import shipped
 
 _SETTINGS = {
@@ -47,6 +47,9 @@ _LOOPBACK_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddres
 # optimising compiler would take more than half of a run's first minute, and no batch pays that back.
 _JVM_OPTION = "spark.driver.extraJavaOptions"
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# By so much tasks give way to the driver of a session on this machine: less, and they wait for answers of the
+# batch before; more, and answers wait for them.
+_NICENESS = "2"
 # How many blocks use the session that we started: a process has one Spark, and may have several runs.
 _users = 0
 _lock = threading.Lock()
@@ -94,6 +97,7 @@ def _start(master: str, log: Path | None, optimising: bool) -> SparkContext:
     if is_local(master) or not os.environ.get("PYSPARK_PYTHON"):
         os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ[NICENESS] = _NICENESS if is_local(master) else "0"
     conf = SparkConf().setMaster(with_retries(master)).setAll(list(_SETTINGS.items()))
     if is_on_loopback(master):
         conf.setAll(list(_LOOPBACK_SETTINGS.items()))

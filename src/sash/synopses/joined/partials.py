@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sash.lang.algebra import Field
 from sash.lang.types import Type
-from sash.operators.delta import NEVER, Delta, as_table, concat, empty_delta
+from sash.operators.delta import NEVER, Delta, Ints, as_table, concat, empty_delta
 from sash.operators.operator import Moment, Operator
 from sash.operators.preaggregate import Partial
 from sash.plan.duplicates import is_coded
@@ -79,7 +79,8 @@ class JoinPartials(Operator):
         return Delta(ts, np.full(len(ts), NEVER, dtype=np.int64), columns)
 
 
-def _words(codes: np.ndarray, words: pa.Array) -> pa.Array:  # type: ignore[type-arg]
+def _words(codes: Ints, words: pa.Array) -> pa.Array:
+    """The words that codes stand for, NULL where there is none."""
     return words.take(pa.array(codes, mask=~is_code(codes)))
 
 
