@@ -110,12 +110,14 @@ def _taken(partial: Partial, cells: npt.NDArray[np.int64], groups: npt.NDArray[n
     numbers = np.cumsum(groups) - 1
     marked = pa.array(groups)
     chosen = replace(partial, groups=numbers[partial.groups[cells]], panes=partial.panes[cells])
-    if partial.values is None or partial.offsets is None:
+    if partial.values is None:
         keys = tuple(key.filter(marked) for key in partial.keys)
         return replace(chosen, keys=keys, ints=partial.ints[cells], floats=partial.floats[cells])
-    lengths = np.diff(partial.offsets)[cells]
-    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
-    rows = np.arange(offsets[-1]) + np.repeat(partial.offsets[cells] - offsets[:-1], lengths)
+    rows, offsets = cells, None
+    if partial.offsets is not None:
+        lengths = np.diff(partial.offsets)[cells]
+        offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+        rows = np.arange(offsets[-1]) + np.repeat(partial.offsets[cells] - offsets[:-1], lengths)
     used, values = np.unique(partial.values[rows], return_inverse=True)
     *own, given = partial.keys
     return replace(

@@ -26,7 +26,7 @@ from sash.plan.run_plan import plan_run
 from sash.runtime.checkpoint import Checkpoint
 from sash.runtime.explaining import explained
 from sash.runtime.pane_files import PaneFolder
-from sash.runtime.partials import by_partition, part_of, to_table
+from sash.runtime.partials import by_partition, from_table, part_of, to_table
 from sash.runtime.report import DRIVER
 from sash.runtime.run import run_program
 from sash.testing.runs import StopAfter
@@ -262,6 +262,9 @@ def test_partials_are_divided_by_group_and_nothing_is_lost(of):
             for g in table.column("k0").to_pylist():
                 assert owners.setdefault(g, partition) == partition
             assert table.equals(to_table(spec, part_of(partial, partition, of)))
+            # Of what the driver has written before it let its groups go, each takes its own.
+            filed = from_table(spec, to_table(spec, partial))
+            assert table.equals(to_table(spec, part_of(filed, partition, of)))
             given += table.to_pylist()
         right = to_table(spec, partial).to_pylist()
         assert sorted(given, key=repr) == sorted(right, key=repr)
