@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from sash.errors import InternalError
 from sash.lang.bound import AggregateCall, Scalar
 from sash.operators.evaluate import ARROW_TYPES
 from sash.plan.measures import Measure
@@ -145,14 +146,16 @@ class Combined:
         self.layout = Layout.of(spec.measures)
         self.ops = self.layout.ops
         self.groups = GroupTable([ARROW_TYPES[key.type] for key in spec.keys])
+        is_beside = spec.cover is not None and spec.cover.beside
         self.members = []
-        given: set[Measure] = set()
+        left = list(spec.measures)
         for synopsis, sign in parts:
             # Beside each other, each gives what those before it have not.
-            own = [m for m in spec.measures if m in synopsis.spec.measures and m not in given]
+            own = [measure for measure in left if not is_beside or measure in synopsis.spec.measures]
             self.members.append(Member(synopsis, sign, self.layout, own))
-            if spec.cover is not None and spec.cover.beside:
-                given.update(own)
+            left = [measure for measure in left if not is_beside or measure not in own]
+        if is_beside and left:
+            raise InternalError(f"no part has {left[0]}")
         self.windows: dict[WindowKey, CombinedWindow] = {}
         self.dependents: list[Dependent] = []
         # Strings and values are not put together.
