@@ -4,8 +4,7 @@ Times are ISO 8601 in UTC with six digits and Z, NULL is null, doubles are the s
 back the same. JSON has no NaN and no infinities: they are the strings "NaN", "Infinity", "-Infinity".
 Text stays UTF-8; only quotes, backslashes and control characters are escaped.
 
-Columns become text, then two compiled passes over them measure the lines and write them.
-Cost: about 2 M rows/s for six columns, no Python per row.
+Columns become text, then two compiled passes over them measure the lines and write them: no Python per row.
 """
 
 from __future__ import annotations
