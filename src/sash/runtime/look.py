@@ -241,7 +241,9 @@ class Question:
             scan.name: [file for file in opened[scan.stream] if file.kept.newest > since[scan.name]]
             for scan in scans
         }
-        if self._links:
+        # Rows that come later may match any that were taken in before.
+        linked = self._links if self._evaluated == 0 else {}
+        if linked:
             scans.sort(key=lambda scan: self._probes[scan.name].count(needed[scan.name]))
         read: dict[str, list[Delta]] = dict(self._relations)
         for scan in scans:
@@ -249,7 +251,7 @@ class Question:
             kept = sum(file.kept.rows for file in own)
             more = [
                 condition
-                for link in self._links.get(scan.name, ())
+                for link in linked.get(scan.name, ())
                 if any(link.place in file.indexes for file in own)
                 and (condition := link.condition(read, kept)) is not None
             ]
