@@ -408,10 +408,10 @@ class BasicIntervalSynopsis:
     def move_to(self, boundary: int) -> None:
         """Let the log have every sealed pane that ends by `boundary`."""
         pane = self.spec.panes.number_at(boundary)
-        if pane == self._moved and self.groups.size == self._reserved:
+        count = int(np.searchsorted(self._sealed.panes, pane, side="right"))
+        if not count and pane == self._moved and self.groups.size == self._reserved:
             return
         self._reserved = self.groups.size
-        count = int(np.searchsorted(self._sealed.panes, pane, side="right"))
         self.log.reserve_slots(self.groups.size)
         for window in self.windows.values():
             window.reserve(len(self.log.heads))
