@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.spark.kit import objects, run, tuples, write_csv
 
-import sash.runtime.engine
+import sash.runtime.batches
 from sash.runtime.stage import misjudged
 
 ROWS = 3_000
@@ -107,7 +107,7 @@ def test_a_row_that_is_late_only_because_of_an_earlier_chunk_of_its_batch_is_lat
         runs_again.extend(wrong)
         return wrong
 
-    monkeypatch.setattr(sash.runtime.engine, "misjudged", spied)
+    monkeypatch.setattr(sash.runtime.batches, "misjudged", spied)
     summary = run(
         tmp_path,
         """CREATE STREAM s (t BIGINT, x BIGINT) TIMESTAMP BY t SLACK 1 SEC FROM 'csv:s.csv';
