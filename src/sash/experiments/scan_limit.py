@@ -14,7 +14,6 @@ former, which has ten times as many answers to give for a row.
 from __future__ import annotations
 
 import itertools
-import shutil
 import tempfile
 import time
 from collections.abc import Mapping
@@ -65,33 +64,34 @@ _RATES = (100_000, 1_000_000)
 
 def measure(scale: str, note: Note = silent) -> Result:
     sizes = _SCALES[scale]
-    limits: dict[int, float] = {}
-    runs: dict[tuple[int, int], _Timed] = {}
+    warm = _Scale(4, sizes.rows_a_file, files_a_batch=2)
     with tempfile.TemporaryDirectory(prefix="sash-scan-limit-") as folder:
-        directory = Path(folder)
-        note("starting Spark", 0.0)
-        with spark_session("local[2]", directory / "spark.log", optimising=True):
-            note("warming up", 0.05)
-            warm = _Scale(4, sizes.rows_a_file, files_a_batch=2)
-            _write_packets(directory / "warm", warm, _RATES[0])
+        directory, log = Path(folder), Path(folder) / "spark.log"
+        packets = {rate: directory / f"packets-{rate}" for rate in _RATES}
+        note("making packets", 0.0)
+        _write_packets(directory / "warm", warm, _RATES[0])
+        for rate, path in packets.items():
+            _write_packets(path, sizes, rate)
+        # Spark scans by itself as it does by default, and Sash runs as it does by default.
+        with spark_session("local[2]", log, optimising=True):
+            note("scanning", 0.2)
             noop_scan(directory / "warm", 2)
+            before = {rate: noop_scan(path, sizes.files_a_batch) for rate, path in packets.items()}
+        with spark_session("local[2]", log):
+            note("warming up", 0.3)
             _run(directory, "warm", 240, warm)
-            for number, rate in enumerate(_RATES):
-                done = 0.2 + 0.35 * number
-                note(f"making {rate:,} packets a second", done)
-                packets = directory / f"packets-{rate}"
-                _write_packets(packets, sizes, rate)
-                note("scanning", done + 0.1)
-                scan = noop_scan(packets, sizes.files_a_batch)
-                for count in _QUERIES:
-                    note(f"running {count} at once", done + 0.15)
-                    runs[rate, count] = _run(directory, packets.name, count, sizes)
-                note("scanning again", done + 0.3)
-                # The machine may speed up or slow down meanwhile: the scan before and after stand for it.
-                limits[rate] = (scan + noop_scan(packets, sizes.files_a_batch)) / 2
-                shutil.rmtree(packets)
+            runs: dict[tuple[int, int], _Timed] = {}
+            for number, (rate, count) in enumerate(itertools.product(_RATES, _QUERIES)):
+                note(f"running {count} at once", 0.4 + 0.07 * number)
+                runs[rate, count] = _run(directory, packets[rate].name, count, sizes)
+        with spark_session("local[2]", log, optimising=True):
+            note("scanning again", 0.85)
+            noop_scan(directory / "warm", 2)
+            after = {rate: noop_scan(path, sizes.files_a_batch) for rate, path in packets.items()}
             note("running Spark's own window", 0.9)
             native = native_window(directory / "warm", 2, max(_RANGES), min(_SLIDES))
+    # The machine may speed up or slow down meanwhile: the scans before and after stand for it.
+    limits = {rate: (before[rate] + after[rate]) / 2 for rate in _RATES}
     table: list[dict[str, str | int | float | None]] = []
     for rate in _RATES:
         table.append(_row("no-op scan", rate, 0, limits[rate], limits[rate]))
