@@ -29,6 +29,7 @@ from sash.lang.bound import StreamDefinition
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.periodic import SynopsisSpec
+from sash.plan.placement import MAX_DRIVER_GROUPS, state_of
 from sash.plan.refresh import ELASTIC
 from sash.plan.run_plan import RunPlan, plan_run, standing_in
 from sash.runtime.admission import admit_number, admit_state
@@ -134,6 +135,12 @@ class Engine:
         self._panes = None if self._checkpoint is None else self._checkpoint.panes
         if self._panes is None and partitions is not None and self._state is not None:
             self._panes = PaneFolder(self._state / PANES, durable=False)
+        # Without a checkpoint they cost much, and are needed only where groupings are to leave the driver.
+        self._has_panes = self._checkpoint is not None or (
+            options.max_driver_groups != MAX_DRIVER_GROUPS
+            or options.max_state is not None
+            or any(state_of(query) is not None for query in program.queries)
+        )
         # Of synopses in partitions: the version of their plan, and their files after the last batch taken.
         self.version = 0
         self._divided_files: list[PaneFile] = []
@@ -359,7 +366,7 @@ class Engine:
                 found.append((scan.name, rank, scan_rows(scan, stream, ts, table).delta))
         for partial in partials:
             self.plane.absorb_partial(partial)
-        if self._panes is not None:
+        if self._panes is not None and self._has_panes:
             self._panes.save(self.taken, partials, plan.synopses)
         self.firsts = {**self.firsts, plan.number: first}
         return found
@@ -417,7 +424,7 @@ class Engine:
 
     def _crowded(self) -> dict[str, str]:
         """Groupings that are too large for the driver, with the reason."""
-        if self.partitions is None:
+        if self.partitions is None or not self._has_panes:
             return {}
         return crowded(self.plane.kept, self.options.max_driver_groups, self._bound_of_state)
 
@@ -624,7 +631,8 @@ class Engine:
             # They are there only for partitions to take over, which have groups.
             owners = {spec.name: self.plane.groups[spec.of or spec.name] for spec in self.plan.synopses}
             partials = [partial for partial in partials if owners[partial.synopsis].spec.keys]
-        self._panes.save(batch, partials, self.plan.synopses)
+        if self._has_panes:
+            self._panes.save(batch, partials, self.plan.synopses)
         self._panes.live.extend(file for given in harvest.divided for file in given.files)
         return tuple(still_needed(self._panes.live, self.plane.horizons()))
 
