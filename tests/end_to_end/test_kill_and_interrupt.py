@@ -49,8 +49,8 @@ def assert_whole_prefix(folder: Path, expected: dict[str, list[str]]) -> None:
         assert given == expected[name][: len(given)]
 
 
-def test_inline_killed_several_times_at_different_moments(tmp_path: Path) -> None:
-    program, expected = prepare(tmp_path, 2_500)
+def test_inline_killed_a_dozen_times_at_different_moments(tmp_path: Path) -> None:
+    program, expected = prepare(tmp_path, 5_000)
     chance = random.Random(5)
     checkpoint = tmp_path / "state"
     command = ("run", program, "--runtime", "inline", "--checkpoint", checkpoint, "--batch-rows", "25")
@@ -68,8 +68,8 @@ def test_inline_killed_several_times_at_different_moments(tmp_path: Path) -> Non
         kills += 1
     done = run.end()
     assert (done.code, done.err) == (0, "")
-    assert kills >= 5
-    assert committed(checkpoint) == 2_500 // 25 - 1
+    assert kills >= 10
+    assert committed(checkpoint) == 5_000 // 25 - 1
     assert answers(tmp_path / "out") == expected
 
 

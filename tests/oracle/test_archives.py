@@ -32,13 +32,13 @@ EVERY = ("1 SEC", "3 SEC", "10 SEC")
 PARTITIONS = st.sampled_from((None, 1, 3))
 
 
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(data=st.data(), scenario=programs(most_streams=2, most_queries=1, sinks=("jsonl",)))
 def test_random_queries(data, scenario):
     check(data, archived(data, scenario))
 
 
-@settings(max_examples=20)
+@settings(max_examples=30)
 @given(data=st.data(), scenario=programs(most_streams=2, most_queries=1, sinks=("jsonl",)))
 def test_runs_that_are_interrupted(data, scenario):
     stops = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=3), "interruptions")

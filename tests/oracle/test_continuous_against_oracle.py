@@ -29,25 +29,25 @@ TEXT_SINKS = ("jsonl", "csv")
 PARTITIONS = st.sampled_from((None, 1, 2, 5))
 
 
-@settings(max_examples=80)
+@settings(max_examples=150)
 @given(data=st.data(), scenario=programs(most_streams=1, most_queries=1, most_rows=16))
 def test_one_query_over_one_stream(data, scenario):
     check(scenario, data.draw(sizes(scenario), "batch_rows"), partitions=data.draw(PARTITIONS, "partitions"))
 
 
-@settings(max_examples=70)
+@settings(max_examples=130)
 @given(data=st.data(), scenario=programs(most_queries=1))
 def test_one_query_over_several_streams_and_relations(data, scenario):
     check(scenario, data.draw(sizes(scenario), "batch_rows"), partitions=data.draw(PARTITIONS, "partitions"))
 
 
-@settings(max_examples=45)
+@settings(max_examples=80)
 @given(data=st.data(), scenario=programs(most_queries=4))
 def test_several_queries_in_one_program(data, scenario):
     check(scenario, data.draw(sizes(scenario), "batch_rows"), partitions=data.draw(PARTITIONS, "partitions"))
 
 
-@settings(max_examples=45)
+@settings(max_examples=80)
 @given(data=st.data(), scenario=programs(most_queries=2))
 def test_a_run_that_is_interrupted_and_resumed(data, scenario):
     interruptions = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=3), "interruptions")
@@ -55,7 +55,7 @@ def test_a_run_that_is_interrupted_and_resumed(data, scenario):
     check(scenario, data.draw(sizes(scenario), "batch_rows"), interruptions, partitions)
 
 
-@settings(max_examples=35)
+@settings(max_examples=60)
 @given(data=st.data(), scenario=programs(most_queries=2, sinks=TEXT_SINKS))
 def test_output_does_not_depend_on_the_size_of_batches(data, scenario):
     size = data.draw(sizes(scenario), "batch_rows")

@@ -89,7 +89,7 @@ class Schedule(Desk):
                 self.is_guest = part.number > 0 and not part.origin.synopses
 
 
-@settings(max_examples=25)
+@settings(max_examples=40)
 @given(made())
 def test_a_query_that_a_synopsis_covers_has_whole_windows_at_once(example):
     with tempfile.TemporaryDirectory() as name:

@@ -25,7 +25,7 @@ def fresh_directory() -> Iterator[Path]:
         yield Path(directory)
 
 
-@settings(max_examples=100)
+@settings(max_examples=170)
 @given(data=st.data(), scenario=scenarios())
 def test_answers_are_those_of_the_oracle_at_every_instant(data, scenario):
     batch_rows = data.draw(st.integers(1, scenario.rows), "batch_rows")
@@ -33,7 +33,7 @@ def test_answers_are_those_of_the_oracle_at_every_instant(data, scenario):
         scenario.check(scenario.run(directory / "run", batch_rows=batch_rows))
 
 
-@settings(max_examples=35)
+@settings(max_examples=60)
 @given(data=st.data(), scenario=scenarios(sinks=TEXT_SINKS, most_rows=40, most_queries=4))
 def test_output_does_not_depend_on_the_size_of_batches(data, scenario):
     sizes = st.integers(1, scenario.rows)
@@ -48,7 +48,7 @@ def test_output_does_not_depend_on_the_size_of_batches(data, scenario):
         scenario.check_rows(whole)
 
 
-@settings(max_examples=35)
+@settings(max_examples=60)
 @given(data=st.data(), scenario=scenarios(sinks=TEXT_SINKS, most_rows=30, most_queries=3))
 def test_output_of_a_run_that_was_interrupted_and_resumed_is_that_of_an_undisturbed_one(data, scenario):
     batch_rows = data.draw(st.integers(1, max(1, scenario.rows // 2)), "batch_rows")
@@ -69,7 +69,7 @@ def test_output_of_a_run_that_was_interrupted_and_resumed_is_that_of_an_undistur
                 assert without_paths[0] == without_paths[1]
 
 
-@settings(max_examples=20)
+@settings(max_examples=30)
 @given(data=st.data(), scenario=scenarios(most_rows=15, most_queries=3))
 def test_a_run_resumed_after_every_batch_gives_the_answers_of_the_oracle(data, scenario):
     batch_rows = data.draw(st.integers(1, scenario.rows), "batch_rows")
@@ -80,7 +80,7 @@ def test_a_run_resumed_after_every_batch_gives_the_answers_of_the_oracle(data, s
         scenario.check(outcome)
 
 
-@settings(max_examples=20)
+@settings(max_examples=40)
 @given(data=st.data(), scenario=scenarios(sinks=TEXT_SINKS, most_rows=30, most_queries=3, defined=False))
 def test_lists_of_frequent_values_depend_neither_on_batches_nor_on_restarts(data, scenario):
     batch_rows = data.draw(st.integers(1, scenario.rows), "batch_rows")

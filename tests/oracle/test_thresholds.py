@@ -110,7 +110,7 @@ def one_by_one() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=25)
+@settings(max_examples=40)
 @given(made())
 def test_indexes_and_families_give_what_queries_give_one_by_one(example):
     with tempfile.TemporaryDirectory() as name:

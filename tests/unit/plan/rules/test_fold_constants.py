@@ -137,7 +137,7 @@ def grown(smaller):
 
 
 @given(expression=st.recursive(st.one_of(NUMBERS, DOUBLES, STRINGS, TRUTHS), grown, max_leaves=6))
-@settings(max_examples=250)
+@settings(max_examples=600)
 def test_folding_changes_no_value_no_type_and_no_error(expression):
     try:
         before = bound(expression)

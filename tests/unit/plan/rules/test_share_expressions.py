@@ -124,7 +124,7 @@ def queries(draw: st.DrawFn) -> str:
 
 
 @given(query=queries(), data=cql_kit.tables(), instant=st.integers(0, 25))
-@settings(max_examples=100)
+@settings(max_examples=200)
 def test_sharing_changes_no_answer(query, data, instant):
     before = cql_kit.plan(query)
     after = apply_rules(before).plan
