@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,13 +37,20 @@ class Link:
     source: str
     link: KeyLink
 
-    def condition(self, read: Read, rows: int) -> Placed | None:
-        """What must hold of the column, if the source has been read and gives few keys for so many rows."""
+    def condition(self, read: Read, rows: int, through: int) -> Placed | None:
+        """What must hold of the column, if the source has been read and gives few keys for so many rows.
+
+        Rows of the source that come after `through` are in no window yet.
+        """
         if self.source not in read:
             return None
         most = min(MOST_KEYS, rows // ROWS_A_KEY)
         keys = pa.chunked_array(
-            [_keys(self.link.other, self.link.key, delta) for delta in read[self.source]] or [[]]
+            [
+                _keys(self.link.other, self.link.key, delta.take(np.flatnonzero(delta.ts <= through)))
+                for delta in read[self.source]
+            ]
+            or [[]]
         )
         keys = pc.unique(keys.drop_null()) if len(keys) else keys
         if len(keys) > most:

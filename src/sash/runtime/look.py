@@ -231,6 +231,9 @@ class Question:
     def _stream_rows(self, files: Mapping[str, list[KeptFile]]) -> Iterator[Rows]:
         """What the scans make of files, those with few rows first: their keys lead to rows of the others."""
         assert self._since is not None
+        assert self._state is not None
+        assert self._state.through is not None
+        through = self._state.through
         opened: dict[str, list[OpenFile]] = {}
         for stream in self._streams:
             opened[stream.name] = [self._opened.pop(file.name) for file in files[stream.name]]
@@ -253,7 +256,7 @@ class Question:
                 condition
                 for link in linked.get(scan.name, ())
                 if any(link.place in file.indexes for file in own)
-                and (condition := link.condition(read, kept)) is not None
+                and (condition := link.condition(read, kept, through)) is not None
             ]
             self._is_partial = self._is_partial or bool(more)
             read[scan.name] = []
