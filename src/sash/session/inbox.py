@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -34,28 +34,31 @@ class Room:
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
-        self._waiting: set[threading.Thread] = set()
+        self._waiting: dict[threading.Thread, Callable[[], object]] = {}
+        """Threads that wait for the session, each with what tells that its wait is over."""
 
     def wake(self) -> None:
         with self.changed:
             self.changed.notify_all()
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """While this thread waits for the session, nobody waits for it."""
+    def waiting(self, is_over: Callable[[], object] = lambda: False) -> Iterator[None]:
+        """While this thread waits for the session, nobody waits for it; when that `is_over`, it only has to
+        wake up."""
         me = threading.current_thread()
         with self.changed:
-            self._waiting.add(me)
+            self._waiting[me] = is_over
             self.changed.notify_all()
         try:
             yield
         finally:
             with self.changed:
-                self._waiting.discard(me)
+                self._waiting.pop(me, None)
 
     def can_read(self, thread: threading.Thread) -> bool:
-        """Whether a reader in that thread may take an answer at any moment."""
-        return thread not in self._waiting and thread.is_alive()
+        """Whether a reader in that thread may take an answer at any moment. The caller has the lock."""
+        is_over = self._waiting.get(thread)
+        return thread.is_alive() and (is_over is None or bool(is_over()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +188,9 @@ class Inbox:
                 contents = self._whole()
                 if contents.rows.num_rows:
                     return contents
-            if not self._cuts and not self._is_closed:
-                with self._room.waiting():
-                    self._room.changed.wait_for(lambda: self._cuts or self._is_closed)
+            if not self._has_news():
+                with self._room.waiting(self._has_news):
+                    self._room.changed.wait_for(self._has_news)
             if not self._cuts:
                 if self._failure is not None:
                     raise self._failure
@@ -197,6 +200,9 @@ class Inbox:
                 self._cuts.popleft()
             self._room.changed.notify_all()
             return answer
+
+    def _has_news(self) -> bool:
+        return bool(self._cuts) or self._is_closed
 
     def _whole(self) -> Answer:
         """The contents of the view as rows that came."""

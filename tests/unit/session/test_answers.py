@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 from tests.unit.session.kit import (
     STREAM,
@@ -19,6 +20,7 @@ from tests.unit.session.kit import (
 )
 
 from sash.session import Answer, connect
+from sash.session.inbox import Inbox, Room, Shape
 
 
 def test_answers_come_in_order_with_their_instants(tmp_path):
@@ -161,6 +163,23 @@ def test_a_slow_reader_slows_the_pipeline(tmp_path):
             assert query.pending <= 3 + 1
     assert seen == list(range(1, 101))
     assert query.missed == 0
+
+
+def test_a_reader_that_has_not_woken_yet_is_waited_for():
+    schema = pa.schema([("ts", pa.int64()), ("v", pa.int64())])
+    room = Room()
+    inbox = Inbox(room, Shape(schema, is_view=False, slide=None, unit=1), limit=2)
+    seen = []
+    reader = threading.Thread(target=lambda: seen.append(inbox.take(1)))
+    reader.start()
+    with room.changed:
+        assert room.changed.wait_for(lambda: not room.can_read(reader), 60)
+        for instant in range(3):
+            # This thread has the lock, so the reader sleeps on.
+            inbox.put(pa.table({"ts": [instant], "v": [7]}, schema), instant)
+            assert inbox.holds_up == (instant >= 1)
+    reader.join(60)
+    assert [answer.at for answer in seen] == [0]
 
 
 def test_nobody_reads_and_the_pipeline_goes_on(tmp_path):
