@@ -1,11 +1,15 @@
 """What all tests share: Hypothesis runs the same examples every time, and as many as a test run affords.
 
-`HYPOTHESIS_PROFILE=thorough` looks longer and at new examples.
+`HYPOTHESIS_PROFILE=thorough` looks longer and at new examples. Files of tests lie in memory where there is
+room; `TMPDIR` puts them elsewhere.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +28,18 @@ settings.register_profile(
     "thorough", parent=settings.get_profile("sash"), derandomize=False, max_examples=1_000
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sash"))
+
+MEMORY = Path("/dev/shm")
+ROOM = 4 << 30
+
+
+def keep_files_in_memory() -> None:
+    """Runs commit every batch, and waiting for a disk is most of the time of a run of thirty rows."""
+    if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+
+keep_files_in_memory()
 
 
 class FileByFile(LoadScopeScheduling):  # type: ignore[misc]
