@@ -103,9 +103,12 @@ class Delta:
         return self.take(np.argsort(self.ts, kind="stable"))
 
 
+_NO_INSTANTS = np.zeros(0, dtype=np.int64)
+_NO_VALUES = {type_: pa.nulls(0, arrow) for type_, arrow in ARROW_TYPES.items()}
+
+
 def empty_delta(fields: Sequence[Field]) -> Delta:
-    none = np.zeros(0, dtype=np.int64)
-    return Delta(none, none, tuple(pa.array([], ARROW_TYPES[field.type]) for field in fields))
+    return Delta(_NO_INSTANTS, _NO_INSTANTS, tuple(_NO_VALUES[field.type] for field in fields))
 
 
 def concat(deltas: Sequence[Delta], fields: Sequence[Field]) -> Delta:

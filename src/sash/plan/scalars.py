@@ -84,17 +84,22 @@ def conjunction(parts: Sequence[Scalar]) -> Scalar | None:
 
 def substitute(scalar: Scalar, values: Mapping[str, Scalar]) -> Scalar:
     """The scalar with each column that `values` names replaced by the expression given for it."""
-    if not any(name in values for name in scalar.inputs):
-        return scalar
+    given = tuple((name, values[name].sql) for name in scalar.inputs if name in values)
+    return replace(_substituted(scalar.sql, scalar.type, given), text=scalar.text) if given else scalar
+
+
+@lru_cache(maxsize=16_384)
+def _substituted(sql: str, type_: Type, given: tuple[tuple[str, str], ...]) -> Scalar:
+    """Rules and alternatives of a plan ask for the same again and again."""
+    values = dict(given)
 
     def replaced(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column) and node.name in values:
-            inner = tree_of(values[node.name].sql).copy()
+            inner = tree_of(values[node.name]).copy()
             return inner if isinstance(inner, exp.Column | exp.Literal) else exp.Paren(this=inner)
         return node
 
-    tree = tree_of(scalar.sql).copy().transform(replaced)
-    return scalar_of(tree, scalar.type, scalar.text)
+    return scalar_of(tree_of(sql).transform(replaced), type_)
 
 
 def readable(tree: exp.Expr) -> str:
