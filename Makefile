@@ -4,6 +4,8 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 export PYTHON
+# The suite starts dozens of processes of Sash: without bytecode each would compile all of its modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 

@@ -14,7 +14,7 @@ from sash.lang import Program, bind_program
 from sash.runtime.desk import Desk, Served
 from sash.runtime.engine import Engine
 from sash.runtime.run import run_program
-from sash.testing.runs import StopAfter
+from sash.testing.runs import StopAfter, bound
 
 STREAM = (
     "CREATE STREAM s (t BIGINT, g BIGINT, n BIGINT) TIMESTAMP BY t FROM 'csv:s.csv' WITH (unit = 'us');\n"
@@ -45,7 +45,7 @@ class Made:
         queries.append(f"CREATE QUERY other INTO 'noop:' AS {self.other};\n")
         if batch >= self.comes:
             queries.append(f"CREATE QUERY late INTO 'jsonl:late.jsonl' AS {self.select};\n")
-        return bind_program(STREAM + "".join(queries))
+        return bound(STREAM + "".join(queries))
 
 
 @st.composite

@@ -18,7 +18,7 @@ from sash.lang import Program, bind_program
 from sash.runtime.desk import Desk, Served
 from sash.runtime.engine import Engine
 from sash.runtime.run import run_program
-from sash.testing.runs import StopAfter
+from sash.testing.runs import StopAfter, bound
 
 STREAM = (
     "CREATE STREAM s (t BIGINT, g BIGINT, k STRING, n BIGINT, x DOUBLE) "
@@ -68,9 +68,7 @@ class Schedule(Desk):
 
     def program(self, batch: int) -> Program:
         there = (q.text for q in self.queries if q.begin <= batch and (q.end is None or batch < q.end))
-        return bind_program(
-            STREAM + "CREATE QUERY always INTO 'noop:' AS SELECT * FROM s [NOW];\n" + "".join(there)
-        )
+        return bound(STREAM + "CREATE QUERY always INTO 'noop:' AS SELECT * FROM s [NOW];\n" + "".join(there))
 
     def serve(self, run: Served) -> None:
         assert isinstance(run, Engine)

@@ -25,7 +25,7 @@ from sash.runtime.engine import Engine
 from sash.runtime.run import run_program
 from sash.synopses import families
 from sash.synopses.selection import Selection
-from sash.testing.runs import StopAfter
+from sash.testing.runs import StopAfter, bound
 
 CONDITIONS = (
     "COUNT(*) > {}",
@@ -50,7 +50,7 @@ class Made:
 
     def program(self, batch: int) -> Program:
         there = (name for name, (comes, goes) in self.stays.items() if comes <= batch < goes)
-        return bind_program(STREAM + "".join(self.query(name) for name in there))
+        return bound(STREAM + "".join(self.query(name) for name in there))
 
     def query(self, name: str, folder: str = "run") -> str:
         return f"CREATE QUERY {name} INTO 'jsonl:{folder}/{name}.jsonl' AS {self.selects[name]};\n"

@@ -7,12 +7,12 @@ an integer overflow, becomes a `DataError` that names the expression.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 import duckdb
 import pyarrow as pa
 
+from sash.duck import connection
 from sash.errors import DataError
 from sash.lang.bound import Scalar
 from sash.lang.types import Type
@@ -25,15 +25,6 @@ ARROW_TYPES = {
     Type.BOOLEAN: pa.bool_(),
     Type.TIMESTAMP: pa.timestamp("us"),
 }
-
-_local = threading.local()
-
-
-def _connection() -> duckdb.DuckDBPyConnection:
-    if not hasattr(_local, "connection"):
-        _local.connection = duckdb.connect(":memory:", config={"threads": 1})
-    connection: duckdb.DuckDBPyConnection = _local.connection
-    return connection
 
 
 def evaluate(table: pa.Table, scalars: Sequence[Scalar]) -> list[pa.ChunkedArray]:
@@ -51,7 +42,7 @@ def _run(table: pa.Table, scalars: Sequence[Scalar]) -> list[pa.ChunkedArray]:
     # A scalar without inputs (a constant) still needs one value a row.
     view = table.select(inputs) if inputs else pa.table({"row": pa.nulls(table.num_rows, pa.int8())})
     try:
-        result = _connection().from_arrow(view).project(selected).to_arrow_table()
+        result = connection().from_arrow(view).project(selected).to_arrow_table()
     except duckdb.Error as error:
         texts = ", ".join(scalar.text or scalar.sql for scalar in scalars)
         reason = str(error).splitlines()[0]

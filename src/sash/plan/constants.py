@@ -8,13 +8,13 @@ has no value here and is left as it is written.
 from __future__ import annotations
 
 import math
-import threading
 from datetime import datetime
 from functools import lru_cache
 
 import duckdb
 from sqlglot import exp
 
+from sash.duck import connection
 from sash.lang.types import Type
 from sash.plan.scalars import quoted, tree_of
 
@@ -26,8 +26,6 @@ _DUCKDB = {
     Type.TIMESTAMP: "TIMESTAMP",
 }
 _TYPES = {name: type_ for type_, name in _DUCKDB.items()}
-
-_local = threading.local()
 
 
 def is_plain(tree: exp.Expr) -> bool:
@@ -49,7 +47,7 @@ def is_plain(tree: exp.Expr) -> bool:
 def value_of(sql: str) -> exp.Expr | None:
     """The constant that an expression without columns is equal to; None where it has no value here."""
     try:
-        found = _connection().execute(f"SELECT {sql}, typeof({sql})").fetchone()
+        found = connection().execute(f"SELECT {sql}, typeof({sql})").fetchone()
     except duckdb.Error:
         return None
     assert found is not None
@@ -63,16 +61,9 @@ def type_of(sql: str, columns: tuple[tuple[str, Type], ...]) -> Type | None:
     """The type of an expression over columns of these types; None where no column can hold its value."""
     values = ", ".join(f"CAST(NULL AS {_DUCKDB[type_]}) AS {quoted(name)}" for name, type_ in columns) or "1"
     # DuckDB knows the type without computing anything, so an expression that fails has one, too.
-    found = _connection().execute(f"SELECT typeof({sql}) FROM (SELECT {values})").fetchone()
+    found = connection().execute(f"SELECT typeof({sql}) FROM (SELECT {values})").fetchone()
     assert found is not None
     return _TYPES.get(found[0])
-
-
-def _connection() -> duckdb.DuckDBPyConnection:
-    if not hasattr(_local, "connection"):
-        _local.connection = duckdb.connect(":memory:", config={"threads": 1})
-    connection: duckdb.DuckDBPyConnection = _local.connection
-    return connection
 
 
 def _written(value: object, type_: str) -> str | None:

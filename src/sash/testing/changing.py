@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 
-from sash.lang import Program, bind_program
+from sash.lang import Program
 from sash.runtime.desk import Desk, Served
 from sash.runtime.engine import Engine
 from sash.runtime.run import run_program
 from sash.testing.oracle import Oracle
 from sash.testing.rows import Answers
-from sash.testing.runs import Outcome, StopAfter, difference
+from sash.testing.runs import Outcome, StopAfter, bound, difference
 from sash.testing.scenario import Scenario
 from sash.testing.streams import MadeStream
 
@@ -73,7 +72,7 @@ class Changing:
         ]
 
     def program_at(self, batch: int) -> Program:
-        return _bound(self.text_at(batch))
+        return bound(self.text_at(batch))
 
     def run(
         self,
@@ -111,7 +110,7 @@ class Changing:
             if not summary.interrupted:
                 break
             schedule = _Schedule(self, schedule.batch, schedule.lives)
-        whole = _bound(self.text_of_all())
+        whole = bound(self.text_of_all())
         outcome = Outcome(directory, whole, summary, 1)
         for name, life in schedule.lives.items():
             if life.is_guest:
@@ -127,7 +126,7 @@ class Changing:
 
     def expected(self, name: str, life: Life, end: int | None) -> Answers:
         """The answers of one query, recomputed from the rows that it saw."""
-        program = _bound(self.text_of_all())
+        program = bound(self.text_of_all())
         streams = {
             stream.name: replace(stream, rows=stream.rows[life.read[stream.name] :]).arrived()
             for stream in self.scenario.streams
@@ -153,11 +152,6 @@ def _kept_from(stream: MadeStream, read: int, through: int | None) -> int:
         return 0
     times = [None if row.time is None else row.time * stream.clock.tick for row in stream.rows[:read]]
     return sum(time is None or time <= through - stream.retain for time in times)
-
-
-@lru_cache(maxsize=32)
-def _bound(text: str) -> Program:
-    return bind_program(text)
 
 
 @dataclass(eq=False)

@@ -7,14 +7,21 @@ import json
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
-from sash.lang import Program
+from sash.lang import Program, bind_program
 from sash.runtime.report import BatchReport, Silent, Summary
 from sash.runtime.run import run_program
 from sash.testing.answers import read_answers, received, schema_of_answers
 from sash.testing.cases import Case
 from sash.testing.rows import Answers
+
+
+@lru_cache(maxsize=64)
+def bound(text: str) -> Program:
+    """A program, bound once however often the batches of its runs ask for it."""
+    return bind_program(text)
 
 
 class StopAfter(Silent):

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
-from sash.lang import Program, bind_program
+from sash.lang import Program
 from sash.runtime.report import StreamCounts
 from sash.testing.cases import Case
 from sash.testing.oracle import Oracle, source_names
 from sash.testing.relations import MadeRelation
 from sash.testing.rows import Answers
-from sash.testing.runs import Outcome, StopAfter, difference, run
+from sash.testing.runs import Outcome, StopAfter, bound, difference, run
 from sash.testing.streams import MadeStream
 
 __all__ = ["Outcome", "Scenario", "StopAfter"]
@@ -43,7 +42,7 @@ class Scenario:
 
     @property
     def program(self) -> Program:
-        return _bound(self.text)
+        return bound(self.text)
 
     @property
     def rows(self) -> int:
@@ -138,8 +137,3 @@ class Scenario:
             assert len(rejected) == count.rejected
             places = [(row["source"], row["row"]) for row in (*late, *rejected)]
             assert len(set(places)) == len(places), "a row lies aside twice"
-
-
-@lru_cache(maxsize=4)
-def _bound(text: str) -> Program:
-    return bind_program(text)

@@ -18,11 +18,11 @@ import os
 from collections.abc import Sequence
 from functools import lru_cache, partial
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sash.duck import connection
 from sash.lang.bound import StreamDefinition
 from sash.runtime.sources.chunk import Bools, Chunk, Rows
 from sash.runtime.sources.csv_files import runaway_reason
@@ -69,14 +69,14 @@ def read_json(stream: StreamDefinition, chunk: Chunk, columns: Sequence[str] | N
     gatherer = Gatherer(stream, chunk, columns)
     wanted = checked_columns(stream, columns)
     members = member_names(chunk.path, wanted)
-    with opened(chunk.path) as file, _connection() as connection:
+    with opened(chunk.path) as file:
         for data, stretch in blocks(chunk_reader(file, chunk), JSON_LINES):
             if stretch.runaway:
                 gatherer.reject(runaway_reason(data), text_of(data, 0, len(data)))
                 continue
             tokens = tokenize(data, JSON_LINES, _NO_SLOTS, 0)
             lines, broken = _lines(data, tokens)
-            is_object, strings = _members(connection, lines, wanted, members)
+            is_object, strings = _members(lines, wanted, members)
             for i in np.flatnonzero(~is_object).tolist():
                 broken.setdefault(i, "not a JSON object")
             gatherer.add(
@@ -86,13 +86,6 @@ def read_json(stream: StreamDefinition, chunk: Chunk, columns: Sequence[str] | N
                 partial(record_text, data, tokens),
             )
     return gatherer.rows()
-
-
-def _connection() -> duckdb.DuckDBPyConnection:
-    # The task has one core, and nothing may be fetched from the network behind its back.
-    return duckdb.connect(
-        config={"threads": 1, "autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    )
 
 
 def _lines(data: Bytes, tokens: Tokens) -> tuple[pa.Array, dict[int, str]]:
@@ -112,10 +105,10 @@ def _lines(data: Bytes, tokens: Tokens) -> tuple[pa.Array, dict[int, str]]:
 
 
 def _members(
-    connection: duckdb.DuckDBPyConnection, lines: pa.Array, columns: Sequence[str], members: Sequence[str]
+    lines: pa.Array, columns: Sequence[str], members: Sequence[str]
 ) -> tuple[Bools, dict[str, pa.Array]]:
     structure = json.dumps({member: "VARCHAR" for member in members}).replace("'", "''")
-    source = connection.from_arrow(pa.table({"line": lines}))
+    source = connection().from_arrow(pa.table({"line": lines}))
     found = source.project(
         "coalesce(json_valid(line), false) AS valid, "
         "CASE WHEN valid AND json_type(line) = 'OBJECT' "
