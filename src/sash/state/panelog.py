@@ -87,7 +87,9 @@ class PaneLog:
 
     def _move(self, size: int, capacity: int, dead: int = 0) -> None:
         old = (self.slots, self.panes, self.previous, self.ints, self.floats)
-        self._allocate(capacity)
+        # Memory that is not new is there already.
+        if not capacity <= len(self.slots) <= 2 * capacity:
+            self._allocate(capacity)
         for source, target in zip(
             old, (self.slots, self.panes, self.previous, self.ints, self.floats), strict=True
         ):
