@@ -178,7 +178,7 @@ class StillIndex:
         if self._heads is not None:
             bucket = bucket_of(key, len(self._heads) - 1)
             begin, end = self._heads[bucket], self._heads[bucket + 1]
-            return (begin + np.flatnonzero(self._keys[begin:end] == key)).tolist()
+            return [int(begin) + int(slot) for slot in np.flatnonzero(self._keys[begin:end] == key)]
         first = self._rank(key, is_after=False)
         if first == len(self._keys) or (self._keys[first] != key and not self._is_grouped):
             return []
