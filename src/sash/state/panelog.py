@@ -18,6 +18,8 @@ from sash.state.layout import Layout
 Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
 
+# There is room for so many times what lives: twice as much before it is trimmed, and what comes meanwhile.
+ROOM = 3
 _FIRST_CAPACITY = 1024
 
 
@@ -71,7 +73,7 @@ class PaneLog:
         """Forget the rows before `position`, once they are at least half of what is stored."""
         dead = position - self.base
         if dead > 0 and 2 * dead >= self._size:
-            self._move(self._size, max(_FIRST_CAPACITY, 2 * (self._size - dead)), dead)
+            self._move(self._size, max(_FIRST_CAPACITY, ROOM * (self._size - dead)), dead)
 
     def renumber(self, place: Int64Array, slots: int) -> None:
         """Slot s becomes place[s]; there are `slots` slots now."""
