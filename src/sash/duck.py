@@ -12,7 +12,6 @@ from functools import cache
 
 import duckdb
 
-_CONFIG = {"threads": 1, "autoinstall_known_extensions": False, "autoload_known_extensions": False}
 _local = threading.local()
 
 
@@ -29,4 +28,7 @@ def connection() -> duckdb.DuckDBPyConnection:
 @cache
 def _database(process: int) -> duckdb.DuckDBPyConnection:
     """A process that was forked opens its own: somebody may have been at work in the one that it inherits."""
-    return duckdb.connect(":memory:", config=_CONFIG)
+    return duckdb.connect(
+        ":memory:",
+        config={"threads": 1, "autoinstall_known_extensions": False, "autoload_known_extensions": False},
+    )
