@@ -47,11 +47,9 @@ def is_plain(tree: exp.Expr) -> bool:
 def value_of(sql: str) -> exp.Expr | None:
     """The constant that an expression without columns is equal to; None where it has no value here."""
     try:
-        found = connection().execute(f"SELECT {sql}, typeof({sql})").fetchone()
+        ((value, type_),) = connection().execute(f"SELECT {sql}, typeof({sql})").fetchall()
     except duckdb.Error:
         return None
-    assert found is not None
-    value, type_ = found
     written = _written(value, type_)
     return None if written is None else tree_of(written)
 
@@ -61,9 +59,8 @@ def type_of(sql: str, columns: tuple[tuple[str, Type], ...]) -> Type | None:
     """The type of an expression over columns of these types; None where no column can hold its value."""
     values = ", ".join(f"CAST(NULL AS {_DUCKDB[type_]}) AS {quoted(name)}" for name, type_ in columns) or "1"
     # DuckDB knows the type without computing anything, so an expression that fails has one, too.
-    found = connection().execute(f"SELECT typeof({sql}) FROM (SELECT {values})").fetchone()
-    assert found is not None
-    return _TYPES.get(found[0])
+    ((found,),) = connection().execute(f"SELECT typeof({sql}) FROM (SELECT {values})").fetchall()
+    return _TYPES.get(found)
 
 
 def _written(value: object, type_: str) -> str | None:
