@@ -22,6 +22,7 @@ from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinitio
 from sash.plan.canonical import canonical
 from sash.plan.choices import choices_of
 from sash.plan.cost import Statistics
+from sash.plan.join_guests import NO_JOINS, JoinGuest, JoinHosts, find_guests
 from sash.plan.join_synopses import SharedJoin, plan_joins, readers_in
 from sash.plan.optimize import optimize
 from sash.plan.periodic import NO_HOSTS, Hosts, PeriodicPlan, is_periodic, plan_periodic
@@ -87,7 +88,8 @@ class ContinuousQuery:
 class RunPlan(PeriodicPlan):
     """Everything that a run needs to know. `streams` has the feeds of relations, too.
 
-    One-time queries are kept up like standing ones and read when the run ends.
+    One-time queries are kept up like standing ones and read when the run ends. `guests` are continuous
+    queries that read join synopses of other plans.
     """
 
     continuous: tuple[ContinuousQuery, ...] = ()
@@ -96,6 +98,12 @@ class RunPlan(PeriodicPlan):
     one_time: tuple[ContinuousQuery, ...] = ()
     number: int = 0
     joins: tuple[SharedJoin, ...] = ()
+    guests: tuple[JoinGuest, ...] = ()
+
+    @property
+    def readers(self) -> dict[str, JoinGuest]:
+        """The guests, by query."""
+        return {name: guest for guest in self.guests for name in guest.queries}
 
     def named(self, name: str) -> str:
         """A name of this plan's own."""
@@ -151,10 +159,11 @@ def plan_run(
     number: int = 0,
     asked: Sequence[QueryDefinition] | None = None,
     hosts: Hosts = NO_HOSTS,
+    join_hosts: JoinHosts = NO_JOINS,
 ) -> RunPlan:
     """The plan of all standing queries of a program, those of its archives, and what is asked (None: all).
 
-    Periodic queries read the `hosts`, synopses of plans that came before, where those answer them.
+    Queries read the `hosts` and `join_hosts`, synopses of plans that came before, where those answer them.
     """
     statistics = Statistics.from_definitions((*program.streams, *program.relations))
     standing = standing_in(program)
@@ -173,7 +182,9 @@ def plan_run(
     relations = tuple(relation for relation in program.relations if relation.name in used)
     streams = [stream for stream in program.streams if stream.name in used]
     bare = RunPlan((), (), (), continuous, (), relations, one_time, number)
-    joined = [query.definition for query in continuous]
+    definitions = [query.definition for query in continuous]
+    bare = replace(bare, guests=find_guests(definitions, program.streams, join_hosts, number))
+    joined = [query for query in definitions if query.name not in bare.readers]
     bare = replace(bare, joins=plan_joins(joined, program.streams, statistics, bare.named("j")))
     for relation in relations:
         if not relation.is_static:
@@ -215,6 +226,7 @@ def united(plans: Sequence[RunPlan]) -> tuple[RunPlan, dict[str, str]]:
             tuple(relation for plan in plans for relation in plan.relations),
             tuple(query for plan in plans for query in plan.one_time),
             joins=tuple(join for plan in plans for join in plan.joins),
+            guests=tuple(guest for plan in plans for guest in plan.guests),
         ),
         done,
     )
@@ -251,7 +263,7 @@ def feed_of(relation: RelationDefinition) -> StreamDefinition:
 
 def _scans(plan: RunPlan) -> Iterator[Scan]:
     found: dict[Node, Node] = {}
-    joined = readers_in(plan.joins)
+    joined = {**readers_in(plan.joins), **plan.readers}
     operators = [query.plan for query in (*plan.continuous, *plan.one_time) if query.name not in joined]
     joins = [shared.join.physical.logical for shared in plan.joins]
     for node in (scan for part in (*operators, *joins) for scan in scan_nodes(part)):

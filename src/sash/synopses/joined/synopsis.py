@@ -264,6 +264,8 @@ class JoinSynopsis(ABC):
         self._reserve(self.groups.size)
         self.newest, self._waiting = newest, waiting
         if newest is not None:
+            # It may be shorter than the one before it.
+            entered = entered.where(entered.panes > newest - self.b)
             self._open(self.b)
             self._enter(entered.panes, entered.classes, entered.slots, entered.ints, entered.floats)
             self._close()
