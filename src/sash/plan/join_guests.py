@@ -10,10 +10,11 @@ stream that begins with this pane. Where the streams keep their rows (RETAIN), a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from sash.lang.bound import QueryDefinition, StreamDefinition
+from sash.plan.cost import Statistics
 from sash.plan.join_synopses import (
     MOST_PANES,
     ContinuousJoin,
@@ -25,6 +26,7 @@ from sash.plan.join_synopses import (
     join_aggregate_of,
     measures_in,
     places_of,
+    plan_joins,
 )
 
 # The readers of a host are numbered from here on for each plan that brings guests.
@@ -63,10 +65,28 @@ class JoinHosts:
 NO_JOINS = JoinHosts()
 
 
-def find_guests(
+def plan_joins_beside(
+    hosts: JoinHosts,
+    queries: Iterable[QueryDefinition],
+    streams: Iterable[StreamDefinition],
+    statistics: Statistics,
+    number: int,
+    name: str,
+) -> tuple[tuple[SharedJoin, ...], tuple[JoinGuest, ...]]:
+    """The join synopses of a plan, and which queries read others that are there.
+
+    `number` is that of the plan, `name` what the names of its own begin with.
+    """
+    queries, streams = tuple(queries), tuple(streams)
+    guests = _find_guests(queries, streams, hosts, number)
+    reading = {name for guest in guests for name in guest.queries}
+    own = [query for query in queries if query.name not in reading]
+    return plan_joins(own, streams, statistics, name), guests
+
+
+def _find_guests(
     queries: Iterable[QueryDefinition], streams: Iterable[StreamDefinition], hosts: JoinHosts, number: int
 ) -> tuple[JoinGuest, ...]:
-    """The queries that read join synopses which are there; `number` is that of the plan that brings them."""
     retaining = {stream.name for stream in streams if stream.retain is not None}
     found: dict[tuple[str, JoinReader], tuple[SharedJoin, list[str]]] = {}
     for query in queries:
@@ -100,7 +120,7 @@ def _decided(
 
 
 def _chosen(
-    asked: JoinAggregate, hosts: JoinHosts, retaining: Collection[str]
+    asked: JoinAggregate, hosts: JoinHosts, retaining: Set[str]
 ) -> tuple[SharedJoin, JoinReader] | None:
     """The first host that has the windows in full, or else one that will have."""
     partial = None

@@ -22,8 +22,8 @@ from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinitio
 from sash.plan.canonical import canonical
 from sash.plan.choices import choices_of
 from sash.plan.cost import Statistics
-from sash.plan.join_guests import NO_JOINS, JoinGuest, JoinHosts, find_guests
-from sash.plan.join_synopses import SharedJoin, plan_joins, readers_in
+from sash.plan.join_guests import NO_JOINS, JoinGuest, JoinHosts, plan_joins_beside
+from sash.plan.join_synopses import SharedJoin, readers_in
 from sash.plan.optimize import optimize
 from sash.plan.periodic import NO_HOSTS, Hosts, PeriodicPlan, is_periodic, plan_periodic
 from sash.plan.physical import Choices, Exec, to_physical
@@ -182,10 +182,11 @@ def plan_run(
     relations = tuple(relation for relation in program.relations if relation.name in used)
     streams = [stream for stream in program.streams if stream.name in used]
     bare = RunPlan((), (), (), continuous, (), relations, one_time, number)
-    definitions = [query.definition for query in continuous]
-    bare = replace(bare, guests=find_guests(definitions, program.streams, join_hosts, number))
-    joined = [query for query in definitions if query.name not in bare.readers]
-    bare = replace(bare, joins=plan_joins(joined, program.streams, statistics, bare.named("j")))
+    joined = [query.definition for query in continuous]
+    joins, guests = plan_joins_beside(
+        join_hosts, joined, program.streams, statistics, number, bare.named("j")
+    )
+    bare = replace(bare, joins=joins, guests=guests)
     for relation in relations:
         if not relation.is_static:
             # Whoever comes later needs the changes from the first on.
@@ -200,9 +201,9 @@ def plan_run(
     )
 
 
-def synopsis_prefix(number: int) -> str:
-    """What the names of the synopses of a plan begin with."""
-    return RunPlan((), (), (), number=number).named("s")
+def synopsis_prefix(number: int, letter: str = "s") -> str:
+    """What the names of the synopses of a plan begin with; those of joins have a `j`."""
+    return RunPlan((), (), (), number=number).named(letter)
 
 
 def united(plans: Sequence[RunPlan]) -> tuple[RunPlan, dict[str, str]]:

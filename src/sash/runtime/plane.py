@@ -20,6 +20,7 @@ from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial
 from sash.plan.explain.tree import Measured
 from sash.plan.join_guests import JoinGuest, JoinHosts
+from sash.plan.join_synopses import readers_in
 from sash.plan.periodic import Hosts, PeriodicPlan
 from sash.plan.run_plan import united
 from sash.runtime.cell import StateFile
@@ -28,7 +29,7 @@ from sash.runtime.divided import DividedGiven
 from sash.runtime.groups import QueryGroup, Reached
 from sash.runtime.harvest import Harvest
 from sash.runtime.part import Part
-from sash.runtime.refreshing import Refreshing, Saved, exact_fares
+from sash.runtime.refreshing import Refreshing, Saved, exact_fares, join_fares
 from sash.runtime.report import DRIVER, Held, Refreshed
 from sash.runtime.synopsis_plane import Firsts, Readers, SynopsisPlane
 from sash.sharing.of_plan import Shared, shared_of
@@ -218,12 +219,11 @@ class QueryPlane:
                 held=held[query.synopsis],
                 partitions=len(self._elsewhere) if query.synopsis in self.kept.divided else 0,
             )
-        for reader in (reader for join in self.plan.joins for reader in join.spec.readers):
-            known = exact_fares(reader.slide, through)
-            is_behind = known.at is not None and live >= set(self.plan.sources_of(reader.queries[0]))
+        for name, (join, reader) in readers_in(self.plan.joins).items():
+            known = join_fares(join, reader, through)
+            is_behind = known.at is not None and live >= set(join.join.streams)
             behind = now - (known.at or 0) / 1e6 if is_behind else None
-            for name in reader.queries:
-                found[name] = replace(known, behind=behind, shared=shared[name])
+            found[name] = replace(known, behind=behind, shared=shared[name])
         return found
 
     @property

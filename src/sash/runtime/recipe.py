@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from sash.errors import CheckpointError, SashError
 from sash.lang import Program, bind_program
 from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinition
+from sash.plan.cost import Statistics
 from sash.plan.covers import Cover
-from sash.plan.join_guests import JoinHosts
+from sash.plan.join_guests import JoinGuest, JoinHosts, plan_joins_beside
 from sash.plan.join_synopses import SharedJoin
 from sash.plan.periodic import Hosts, PeriodicPlan, SynopsisSpec, is_periodic, plan_periodic
 from sash.plan.run_plan import RunPlan, asked_in, plan_run, standing_in, synopsis_prefix
@@ -99,6 +100,15 @@ class Recipe:
         program = self.program()
         queries = [query for query in program.queries if is_periodic(query)]
         return plan_periodic(program.streams, queries, synopsis_prefix(self.number), self._hosts(hosts))
+
+    def joined(self, joins: Iterable[SharedJoin]) -> tuple[tuple[SharedJoin, ...], tuple[JoinGuest, ...]]:
+        """Its join synopses, and how queries read those that were there."""
+        program = self.program()
+        queries = [query for query in program.queries if not is_periodic(query)]
+        statistics = Statistics.from_definitions((*program.streams, *program.relations))
+        hosts = JoinHosts(tuple(joins), decided=self.guests)
+        prefix = synopsis_prefix(self.number, "j")
+        return plan_joins_beside(hosts, queries, program.streams, statistics, self.number, prefix)
 
     def _foreign(self, reason: str) -> CheckpointError:
         return CheckpointError(

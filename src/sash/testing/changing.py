@@ -164,7 +164,8 @@ class Changing:
         query = next(query for query in program.queries if query.name == name)
         if life.visit is None or life.visit.since is None:
             return oracle.changes(query)
-        return _from_then_on(oracle, query, life.visit.since, life.visit.slide)
+        first = (life.visit.since // life.visit.slide + 1) * life.visit.slide
+        return _from_then_on(oracle, query, first) if first <= end else {}
 
 
 def _emptied(stream: MadeStream, read: int, known: int | None) -> MadeStream:
@@ -178,12 +179,11 @@ def _emptied(stream: MadeStream, read: int, known: int | None) -> MadeStream:
     return replace(stream, rows=rows)
 
 
-def _from_then_on(oracle: Oracle, query: QueryDefinition, since: int, slide: int) -> Answers:
-    """What a query gives of its answers if it comes when those up to `since` have been given."""
-    first = (since // slide + 1) * slide
+def _from_then_on(oracle: Oracle, query: QueryDefinition, first: int) -> Answers:
+    """What a query gives of its answers if it comes shortly before the instant `first`."""
     kind = query.plan.kind
     if kind is OutputKind.RSTREAM:
-        return {key: bag for key, bag in oracle.changes(query).items() if key[0] > since}
+        return {key: bag for key, bag in oracle.changes(query).items() if key[0] >= first}
     view = oracle.changes(replace(query, plan=replace(query.plan, kind=OutputKind.VIEW)))
     held: Bag = Counter()
     for (instant, op), bag in view.items():
