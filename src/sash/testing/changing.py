@@ -56,12 +56,13 @@ class Visit:
 
 @dataclass(slots=True)
 class Life:
-    """What became of a query: how many rows of each stream had been read when it came; when it went.
+    """What became of a query: how many rows of each stream had been read when it came; when it came and went.
 
     A guest of a join synopsis has a `visit`, and the rows that had been read when its host came.
     """
 
     read: Mapping[str, int]
+    came: int | None = None
     until: int | None = None
     is_over: bool = False
     # It reads a synopsis of a stream that knows more rows.
@@ -158,7 +159,8 @@ class Changing:
             for stream in self.scenario.streams
         }
         relations = {relation.name: relation.arrived() for relation in self.scenario.relations}
-        if end is None:
+        if end is None or end == life.came:
+            # Time has not moved meanwhile.
             return {}
         oracle = Oracle(program, streams, relations, end=end)
         query = next(query for query in program.queries if query.name == name)
@@ -265,10 +267,10 @@ class _Schedule(Desk):
         for number in engine.plane.parts:
             self.parts.setdefault(number, read)
         for name in there - self.lives.keys():
-            self.lives[name] = Life(read, is_guest=_is_guest(engine, name))
+            self.lives[name] = Life(read, engine.through, is_guest=_is_guest(engine, name))
             visit = _visit(engine, name)
             if visit is not None:
-                self.lives[name] = Life(self.parts[visit[1]], visit=visit[0])
+                self.lives[name] = Life(self.parts[visit[1]], engine.through, visit=visit[0])
         for name, life in self.lives.items():
             if name not in there and not life.is_over:
                 life.is_over, life.until = True, engine.through
