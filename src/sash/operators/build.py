@@ -188,8 +188,9 @@ class _Builder:
     def add_guests(self, join: SharedJoin) -> None:
         """Let what a join synopsis tells others than its own readers leave."""
         edge = self._known["joined", join.name]
-        keys, own = len(join.spec.keys), 1 + max(reader.number for reader in join.spec.readers)
-        vertex = self._vertex(Guests(edge.fields, keys, own), [edge], by_columns(range(keys), edge.fields))
+        keys = len(join.spec.keys)
+        guests = Guests(edge.fields, keys, 1 + max(reader.number for reader in join.spec.readers))
+        vertex = self._vertex(guests, [edge], by_columns(range(keys), edge.fields))
         self.flow.outputs[guests_of(join.name)] = vertex
 
     # ------------------------------------------------------------------ vertices

@@ -27,13 +27,13 @@ class Reading(Operator):
 
 
 class Guests(Operator):
-    """Rows of all readers that are told elsewhere: those with other numbers than `own` in column `tag`."""
+    """Rows of readers that are told elsewhere: those with numbers, in column `tag`, from `first` on."""
 
-    def __init__(self, fields: Sequence[Field], tag: int, own: int) -> None:
+    def __init__(self, fields: Sequence[Field], tag: int, first: int) -> None:
         self.fields = tuple(fields)
         self._tag = tag
-        self._own = own
+        self._first = first
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
         (delta,) = inputs
-        return delta.filter(np.asarray(delta.columns[self._tag]) >= self._own) if len(delta) else delta
+        return delta.filter(np.asarray(delta.columns[self._tag]) >= self._first) if len(delta) else delta
