@@ -114,7 +114,7 @@ def _decided(
     if how is None:
         return None
     name, since, after = how
-    join = next(join for join in joins if join.name == name)
+    join = {join.name: join for join in joins}[name]
     reader = _reader(join, asked)
     return None if reader is None else (join, replace(reader, since=since, after=after))
 
