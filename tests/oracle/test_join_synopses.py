@@ -28,6 +28,7 @@ SOURCES = (
     (FROM, "a.g = b.g AND a.n < b.n", ""),
     ("FROM s {0} AS a, s {1} AS b", "a.g = b.g", "b.k"),
     (FROM, "a.n < b.n", "a.g"),
+    (FROM, "a.g = b.g", "a.n, b.n"),
 )
 SUBTRACTABLE = ("COUNT(*)", "COUNT(a.n)", "SUM(b.n)", "AVG(a.n + 1)")
 ALL = (*SUBTRACTABLE, "SUM(b.x)", "MIN(a.k)", "MAX(b.x)", "MAX(a.n)", "MIN(b.at)", "AVG(a.x)")
@@ -65,7 +66,8 @@ def select(source: tuple[str, str, str], clock: Clock, rng: random.Random) -> st
     text = f"SELECT {', '.join(shown)} {read.format(*windows)} WHERE {where}"
     if names:
         text += f" GROUP BY {keys}"
-        text += rng.choice(("", "", " HAVING COUNT(*) > 1", f" HAVING {names[0]} IS NOT NULL"))
+        having = " HAVING a.n < b.n" if len(names) > 1 and names[1] == "b.n" else " HAVING COUNT(*) > 1"
+        text += rng.choice(("", "", having, f" HAVING {names[0]} IS NOT NULL"))
     return f"{rng.choice(('Rstream', 'Istream', 'Dstream'))}({text})" if rng.random() < 0.3 else text
 
 

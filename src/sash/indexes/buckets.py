@@ -76,36 +76,6 @@ def _enter_all(
     ordinals: Ints,
     begin: int,
     is_sorted: bool,
-    keys: Ints,
-    heads: Ints,
-    following: Ints,
-    before: Ints,
-    room: Ints,
-    free: Ints,
-    nodes: Ints,
-    fresh: Ints,
-    count: Ints,
-) -> int:
-    for i in range(begin, len(ordinals)):
-        bucket = _home(ordinals[i], len(heads))
-        node, last = _seek(ordinals[i], bucket, keys, heads, following, is_sorted)
-        if node < 0:
-            if not has_node(room, len(keys)):
-                return i
-            node = take_node(room, free)
-            keys[node] = ordinals[i]
-            _link(node, last, bucket, heads, following, before)
-            fresh[count[0]] = i
-            count[0] += 1
-        nodes[i] = node
-    return len(ordinals)
-
-
-@kernel
-def _enter_close(
-    ordinals: Ints,
-    begin: int,
-    is_sorted: bool,
     first: int,
     of_key: Nodes,
     keys: Ints,
@@ -118,20 +88,26 @@ def _enter_close(
     fresh: Ints,
     count: Ints,
 ) -> int:
-    """As `_enter_all`, where each key has its place."""
+    """The nodes of keys, new ones where there are none; gives how many were done before room ran out.
+
+    Where keys lie close together, `of_key` has the node of each from `first` on.
+    """
+    is_close = len(of_key) > 0
     for i in range(begin, len(ordinals)):
-        node = of_key[ordinals[i] - first]
+        node = int(of_key[ordinals[i] - first]) if is_close else -1
         if node < 0:
-            if not has_node(room, len(keys)):
-                return i
             bucket = _home(ordinals[i], len(heads))
-            _, last = _seek(ordinals[i], bucket, keys, heads, following, is_sorted)
-            node = take_node(room, free)
-            keys[node] = ordinals[i]
-            _link(node, last, bucket, heads, following, before)
-            of_key[ordinals[i] - first] = node
-            fresh[count[0]] = i
-            count[0] += 1
+            node, last = _seek(ordinals[i], bucket, keys, heads, following, is_sorted)
+            if node < 0:
+                if not has_node(room, len(keys)):
+                    return i
+                node = take_node(room, free)
+                keys[node] = ordinals[i]
+                _link(node, last, bucket, heads, following, before)
+                if is_close:
+                    of_key[ordinals[i] - first] = node
+                fresh[count[0]] = i
+                count[0] += 1
         nodes[i] = node
     return len(ordinals)
 
@@ -199,27 +175,12 @@ class BucketIndex(KeyedIndex):
     def _enter(self, ordinals: Ints, begin: int, nodes: Ints, fresh: Ints, count: Ints) -> int:
         if self._grows and begin == 0:
             self._make_places(ordinals)
-        if len(self._of_key):
-            return _enter_close(
-                ordinals,
-                begin,
-                self._is_sorted,
-                self._first,
-                self._of_key,
-                self.keys,
-                self._heads,
-                self._following,
-                self._before,
-                self._room,
-                self._free,
-                nodes,
-                fresh,
-                count,
-            )
         return _enter_all(
             ordinals,
             begin,
             self._is_sorted,
+            self._first,
+            self._of_key,
             self.keys,
             self._heads,
             self._following,

@@ -162,6 +162,8 @@ class Relations(Answers):
     What is looked at again and again in order, or in part, is kept in order.
     """
 
+    _stays_in_order = True
+
     def __init__(
         self,
         fields: Sequence[Field],
@@ -175,7 +177,7 @@ class Relations(Answers):
         self._order = tuple(order)
         self._limit = limit
         self._ordered: OrderedRows | None = None
-        if order or limit is not None:
+        if self._stays_in_order and (order or limit is not None):
             self._ordered = OrderedRows(order[0] if order else first_column(fields), fields)
 
     def _know(self, changes: Delta) -> Ints:
@@ -254,18 +256,8 @@ def by_instant(ts: Ints) -> Iterator[tuple[int, slice]]:
 class Once(Relations):
     """A one-time query: the relation as it is when somebody asks. It gives no changes."""
 
-    def __init__(
-        self,
-        fields: Sequence[Field],
-        streams: Sequence[str],
-        step: int,
-        order: Sequence[SortKey] = (),
-        limit: int | None = None,
-    ) -> None:
-        super().__init__(fields, streams, step)
-        # What is looked at once is sorted once.
-        self._order = tuple(order)
-        self._limit = limit
+    # What is looked at once is sorted once.
+    _stays_in_order = False
 
     def _begin(self, moment: Moment) -> int | None:
         """A query over relations alone needs no stream to begin."""
@@ -292,16 +284,7 @@ class Once(Relations):
 class Sliding(Relations):
     """The base of what looks at the relation at every slide; `_next` is the slide that comes."""
 
-    def __init__(
-        self,
-        fields: Sequence[Field],
-        streams: Sequence[str],
-        step: int,
-        order: Sequence[SortKey] = (),
-        limit: int | None = None,
-    ) -> None:
-        super().__init__(fields, streams, step, order, limit)
-        self._next: int | None = None
+    _next: int | None = None
 
     def _begun(self, moment: Moment) -> None:
         """Know the first slide, but not before its time: an earlier row may still come within the SLACK."""

@@ -53,7 +53,7 @@ from sash.operators.lookup_join import LookupJoin
 from sash.operators.multiplicities import Counted, Multiplicities
 from sash.operators.operator import Operator, arrow_types
 from sash.operators.projection import Projection
-from sash.operators.reading import Reading
+from sash.operators.reading import Guests, Reading
 from sash.operators.relation_feed import RelationFeed
 from sash.operators.resample import Resample
 from sash.operators.rows_window import RowsWindow
@@ -103,6 +103,8 @@ class Level:
     slide: int | None
     streams: tuple[str, ...]
     is_mixed: bool = False
+    # The join that feeds join synopses which this is part of: it has windows of its own.
+    join: str | None = None
 
 
 JoinSynopses = Callable[[JoinSpec, Sequence[Field]], tuple[Operator, Operator]]
@@ -110,24 +112,51 @@ JoinSynopses = Callable[[JoinSpec, Sequence[Field]], tuple[Operator, Operator]]
 
 
 def build(plan: RunPlan, join_synopsis: JoinSynopses | None = None) -> Dataflow:
-    """The dataflow of all continuous queries of a plan; those that read join synopses need who makes them."""
+    """The dataflow of all continuous queries of a plan; those that read join synopses need who makes them.
+
+    What join synopses tell guests of other plans leaves, too (`guests_of`). The plan's own are elsewhere.
+    """
     builder = _Builder(plan, join_synopsis)
     for query in plan.continuous:
-        builder.add(query)
+        if query.name not in plan.readers:
+            builder.add(query)
     for query in plan.one_time:
         builder.add(query, is_once=True)
+    for join in plan.joins:
+        builder.add_guests(join)
     return builder.flow
+
+
+def build_guests(plan: RunPlan) -> Dataflow:
+    """The dataflow of queries that read join synopses of other plans: those are its sources, by name."""
+    builder = _Builder(plan, None)
+    for query in plan.continuous:
+        if query.name in plan.readers:
+            builder.add(query)
+    return builder.flow
+
+
+def guests_of(synopsis: str) -> str:
+    """What that which a join synopsis tells guests leaves a dataflow as."""
+    return f"guests of {synopsis}"
+
+
+_Read = tuple[JoinSpec, JoinReader, SharedJoin | None]
+"""A join synopsis, as which of its readers a query is answered, and the join; None: that is elsewhere."""
 
 
 class _Builder:
     def __init__(self, plan: RunPlan, join_synopsis: JoinSynopses | None) -> None:
         self.flow = Dataflow()
         self._join_synopsis = join_synopsis
-        self._readers = readers_in(plan.joins)
+        self._readers: dict[str, _Read] = {
+            name: (join.spec, reader, join) for name, (join, reader) in readers_in(plan.joins).items()
+        }
+        self._readers.update({name: (g.spec, g.reader, None) for name, g in plan.readers.items()})
         # Where the joins are that feed join synopses.
         self._fed: dict[Node, dict[Node, Place]] = {}
         # The join synopsis that the query at hand is answered from.
-        self._reading: tuple[SharedJoin, JoinReader] | None = None
+        self._reading: _Read | None = None
         self._scans = {canonical(scan.node): scan.name for scan in plan.scans}
         self._relations = {relation.name: relation for relation in plan.relations}
         self._streams = {stream.name: stream for stream in plan.streams}
@@ -141,6 +170,9 @@ class _Builder:
         level = _level(query.physical.logical, query.choices.strategy, query.unit)
         self._places = self.flow.places[query.name] = {}
         self._reading = None if is_once else self._readers.get(query.name)
+        if self._reading is not None and self._reading[2] is None:
+            # Its first instant is that of the synopsis.
+            level = replace(level, streams=(self._reading[0].name,))
         first = len(self.flow.vertices)
         archive = query.definition.archive
         if archive is not None:
@@ -152,6 +184,14 @@ class _Builder:
         made = {number for place in self._places.values() for number in place.made}
         rest = (number for number in range(first, len(self.flow.vertices)) if number not in made)
         self._places[query.physical.logical] = Place(vertex, tuple(rest))
+
+    def add_guests(self, join: SharedJoin) -> None:
+        """Let what a join synopsis tells others than its own readers leave."""
+        edge = self._known["joined", join.name]
+        keys = len(join.spec.keys)
+        guests = Guests(edge.fields, keys, 1 + max(reader.number for reader in join.spec.readers))
+        vertex = self._vertex(guests, [edge], by_columns(range(keys), edge.fields))
+        self.flow.outputs[guests_of(join.name)] = vertex
 
     # ------------------------------------------------------------------ vertices
 
@@ -399,7 +439,7 @@ class _Builder:
             length = level.unit
         if spec.kind is WindowKind.UNBOUNDED:
             length = None
-        window = TimeWindow(edge.fields, length, spec.offset, level.step)
+        window = TimeWindow(edge.fields, length, spec.offset, level.step, level.join)
         is_foreseen = edge.is_foreseen or length is not None
         return Edge(
             self._vertex(window, [edge], unchanged(edge.fields)),
@@ -469,11 +509,21 @@ class _Builder:
         )
         return self._explicit(grouping, by_columns(range(len(logical.keys)), explicit.fields), explicit)
 
-    def _read(self, logical: algebra.Aggregate, level: Level, shared: SharedJoin, reader: JoinReader) -> Edge:
+    def _read(
+        self,
+        logical: algebra.Aggregate,
+        level: Level,
+        spec: JoinSpec,
+        reader: JoinReader,
+        shared: SharedJoin | None,
+    ) -> Edge:
         """What the operator that keeps a join synopsis tells one of its readers."""
-        kept = self._kept(shared, level)
-        self._places.update(self._places_in(logical, shared, kept.vertex))
-        calls, keys = shared.spec.calls, len(shared.spec.keys)
+        if shared is None:
+            kept = self._source(spec.name, spec.fields, is_negative=True, is_net=True)
+        else:
+            kept = self._kept(shared, level)
+            self._places.update(self._places_in(logical, shared, kept.vertex))
+        calls, keys = spec.calls, len(spec.keys)
         places = [*range(keys), *(keys + 1 + calls.index(call) for call in reader.calls)]
         division = Free(tuple(column(place, kept.fields) for place in places))
         return self._explicit(Reading(logical.fields, places, keys, reader.number), division, kept)
@@ -497,8 +547,7 @@ class _Builder:
                 raise InternalError(f"nobody makes the join synopsis {shared.name}")
             reading, self._reading = self._reading, None
             join = shared.join
-            streams = dict.fromkeys(leaf_of(side).name for side in join.source.inputs)
-            below = Level(Strategy.UPA, level.unit, join.step, join.step, tuple(streams))
+            below = Level(Strategy.UPA, level.unit, join.step, join.step, join.streams, join=join.name)
             edge = self._projected(self._relation(join.physical, below), shared.outputs)
             self._reading = reading
             nodes = [node for node in join.physical.logical.walk() if node in self._places]
@@ -524,7 +573,7 @@ class _Builder:
         if node.algorithm is JoinAlgorithm.EAGER_LAZY_EXPIRATION:
             lengths = [w.spec.range for w in windows_of(logical) if w.spec.range is not None]
             every = min(lengths, default=0) // LAZY_SHARE
-        join = WindowJoin(inputs, logical.equalities, logical.residual, expire_every=every)
+        join = WindowJoin(inputs, logical.equalities, logical.residual, expire_every=every, name=level.join)
         edge = Edge(
             self._vertex(join, edges, joined([edge.fields for edge in edges], logical.equalities)),
             join.fields,

@@ -7,7 +7,7 @@ that several queries contain is one operator and runs once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sash.lang.algebra import Field, Node
@@ -16,6 +16,7 @@ from sash.operators.delta import Delta, empty_delta
 from sash.operators.division import WHOLE, Division
 from sash.operators.operator import Moment, Operator, State, part, prefixed
 from sash.plan.explain.tree import Measured
+from sash.plan.join_synopses import JoinSetting
 
 NOTHING = "nothing"
 """The name of a source that never gives anything."""
@@ -90,6 +91,10 @@ class Place:
     vertex: int
     made: tuple[int, ...]
 
+    def later(self, by: int) -> Place:
+        """The same, with so many vertices before."""
+        return Place(self.vertex + by, tuple(number + by for number in self.made))
+
 
 @dataclass(slots=True)
 class Dataflow:
@@ -145,16 +150,12 @@ class Dataflow:
                 live.update(vertex.inputs)
             else:
                 self.vertices[number] = nothing(vertex.fields)
-        readers: dict[int, list[Operator]] = {}
+
+    def adapt(self, joins: Sequence[JoinSetting]) -> None:
+        """Those who read join synopses are others from now on."""
         for vertex in self.vertices:
             if vertex.operator is not None:
-                for number in vertex.inputs:
-                    readers.setdefault(number, []).append(vertex.operator)
-        for number, operators in readers.items():
-            read = self.vertices[number].operator
-            # What leaves as it is may be read elsewhere, too.
-            if read is not None and number not in self.outputs.values():
-                read.keep(operators)
+                vertex.operator.adapt(joins)
 
     @property
     def sources(self) -> set[str]:
@@ -170,20 +171,12 @@ class Dataflow:
         for vertex in self.vertices:
             vertex.rows_in = vertex.rows_out = vertex.negative_out = 0
 
-    def measured(self, query: str, tallies: Mapping[int, Tally]) -> dict[Node, Measured]:
-        """What came of the nodes of a query's plan, from what came of operators."""
-        found = {}
-        none = Tally()
-        for node, place in self.places[query].items():
-            tally = tallies.get(place.vertex, none)
-            made = [tallies.get(i, none) for i in place.made]
-            found[node] = Measured(
-                tally.rows_out - tally.negative_out,
-                tally.negative_out,
-                sum(each.state_rows for each in made),
-                sum(each.state_bytes for each in made),
-            )
-        return found
+    def places_from(self, number: int) -> dict[str, dict[Node, Place]]:
+        """The places with vertices counted from a number on."""
+        return {
+            query: {node: place.later(number) for node, place in places.items()}
+            for query, places in self.places.items()
+        }
 
     @property
     def state_rows(self) -> int:
@@ -192,3 +185,19 @@ class Dataflow:
     @property
     def state_bytes(self) -> int:
         return sum(vertex.state_bytes for vertex in self.vertices)
+
+
+def measured(places: Mapping[Node, Place], tallies: Mapping[int, Tally]) -> dict[Node, Measured]:
+    """What came of the nodes of a query's plan, from what came of operators."""
+    found = {}
+    none = Tally()
+    for node, place in places.items():
+        tally = tallies.get(place.vertex, none)
+        made = [tallies.get(i, none) for i in place.made]
+        found[node] = Measured(
+            tally.rows_out - tally.negative_out,
+            tally.negative_out,
+            sum(each.state_rows for each in made),
+            sum(each.state_bytes for each in made),
+        )
+    return found

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.errors import InternalError
-from sash.operators.delta import Delta, Ints
+from sash.operators.delta import NEVER, Delta, Ints
 from sash.state.chains import Chains
 from sash.state.expirations import Expirations
 from sash.state.fingerprints import Keys, fingerprint
@@ -98,6 +98,15 @@ class HeldRows:
         if self._by_row is not None:
             self._by_row.remove(slots)
         self.rows.free(slots)
+
+    def postpone(self, by: int) -> None:
+        """All rows leave later by so much, or earlier."""
+        if not by:
+            return
+        slots = self._buffer.due(NEVER - 1)
+        self.rows.exp[slots] += by
+        self.rows.end[slots] += by
+        self._buffer.push(slots, self.rows.exp[slots])
 
     def table(self, chosen: Ints | None = None) -> pa.Table:
         """Rows, or all of them, in the order in which they leave."""

@@ -42,6 +42,8 @@ from sash.operators.probing import (
     probe_chains,
     probe_order,
 )
+from sash.operators.time_window import stretch_in, stretch_of, stretched
+from sash.plan.join_synopses import JoinSetting
 from sash.state.chains import Chains
 from sash.state.expirations import Expirations
 from sash.state.fingerprints import fingerprint
@@ -163,7 +165,10 @@ class Side:
 
 
 class WindowJoin(Operator):
-    """`residual` is a condition over all fields, beside the equalities."""
+    """`residual` is a condition over all fields, beside the equalities.
+
+    The windows of one that has a `name` become longer and shorter with who reads its join synopses.
+    """
 
     def __init__(
         self,
@@ -173,11 +178,14 @@ class WindowJoin(Operator):
         *,
         is_hashed: bool = True,
         expire_every: int = 0,
+        name: str | None = None,
     ) -> None:
         self.fields = tuple(field for given in inputs for field in given.fields)
         self._residual = residual
         self._is_hashed = is_hashed
         self._expire_every = expire_every
+        self._name = name
+        self._stretch = 0
         self._expired: int | None = None
         self._batch = 0
         self._steps = [probe_order(i, len(inputs), equalities) for i in range(len(inputs))]
@@ -195,6 +203,13 @@ class WindowJoin(Operator):
         ]
         self._few = _FEW
         self._is_mixed = any(given.is_internal for given in inputs)
+
+    def adapt(self, joins: Sequence[JoinSetting]) -> None:
+        by = stretch_of(self._name, joins, self._stretch) - self._stretch
+        if by:
+            self._stretch += by
+            for side in self._sides:
+                side.held.postpone(by)
 
     # ------------------------------------------------------------------ a batch
 
@@ -376,7 +391,7 @@ class WindowJoin(Operator):
     # ------------------------------------------------------------------ state
 
     def snapshot(self) -> State:
-        state: State = {}
+        state = stretched(self._stretch)
         for i, side in enumerate(self._sides):
             state.update({f"input{i}{name}": table for name, table in side.snapshot().items()})
         return state
@@ -384,6 +399,7 @@ class WindowJoin(Operator):
     def restore(self, state: State) -> None:
         for i, side in enumerate(self._sides):
             side.restore(state[f"input{i}"], state.get(f"input{i}.aside"))
+            side.held.postpone(self._stretch - stretch_in(state))
 
     @property
     def state_rows(self) -> int:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sash.lang.algebra import Field
 from sash.operators.delta import ARROW_TYPES, Delta
+from sash.plan.join_synopses import JoinSetting
 
 State = dict[str, pa.Table]
 
@@ -46,8 +47,8 @@ class Operator(ABC):
     def placed(self, partition: int, of: int) -> None:  # noqa: B027
         """It works in one of several partitions; only before it has processed anything."""
 
-    def keep(self, readers: Sequence[Operator]) -> None:  # noqa: B027
-        """Of the operators that read it only these are left."""
+    def adapt(self, joins: Sequence[JoinSetting]) -> None:  # noqa: B027
+        """Those who read join synopses are others from now on."""
 
     def snapshot(self) -> State:
         """The state between two calls; an operator without state has none."""

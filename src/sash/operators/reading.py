@@ -1,4 +1,4 @@
-"""What one reader is told by an operator that answers several: its rows, without the columns of others."""
+"""What readers are told by an operator that answers several: their rows, without the columns of others."""
 
 from __future__ import annotations
 
@@ -24,3 +24,16 @@ class Reading(Operator):
         (delta,) = inputs
         own = delta.filter(np.asarray(delta.columns[self._tag]) == self.reader) if len(delta) else delta
         return own.with_columns(own.columns[place] for place in self._places)
+
+
+class Guests(Operator):
+    """Rows of readers that are told elsewhere: those with numbers, in column `tag`, from `first` on."""
+
+    def __init__(self, fields: Sequence[Field], tag: int, first: int) -> None:
+        self.fields = tuple(fields)
+        self._tag = tag
+        self._first = first
+
+    def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
+        (delta,) = inputs
+        return delta.filter(np.asarray(delta.columns[self._tag]) >= self._first) if len(delta) else delta

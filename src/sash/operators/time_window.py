@@ -16,6 +16,7 @@ from sash.lang.algebra import Field
 from sash.operators.delta import ALWAYS, NEVER, Delta, Ints, concat, empty_delta
 from sash.operators.held import delta_of
 from sash.operators.operator import Moment, Operator, State
+from sash.plan.join_synopses import JoinSetting
 
 
 def next_multiple(ts: Ints, step: int) -> Ints:
@@ -27,15 +28,47 @@ def next_multiple(ts: Ints, step: int) -> Ints:
     return np.where(fixed, ts, moved)
 
 
-class TimeWindow(Operator):
-    """`length` None is UNBOUNDED. A stream whose source gives lifetimes has them in `exp`."""
+def stretch_of(join: str | None, joins: Sequence[JoinSetting], before: int) -> int:
+    """By how much the windows of a join are longer than they were made; `before`: if nobody says."""
+    return next((setting.stretch for setting in joins if setting.join == join), before)
 
-    def __init__(self, fields: Sequence[Field], length: int | None, offset: int, step: int) -> None:
+
+def stretched(by: int) -> State:
+    """A part of a state that says how much longer windows were than they were made."""
+    return {"stretch": pa.table({"stretch": [by]})} if by else {}
+
+
+def stretch_in(state: State) -> int:
+    return int(state["stretch"].column("stretch")[0].as_py()) if "stretch" in state else 0
+
+
+def postponed(delta: Delta, by: int) -> Delta:
+    """The same rows, which leave later by so much."""
+    return Delta(delta.ts, delta.exp + by, delta.columns) if by else delta
+
+
+class TimeWindow(Operator):
+    """`length` None is UNBOUNDED. A stream whose source gives lifetimes has them in `exp`.
+
+    The windows of a `join` that feeds join synopses become longer and shorter with who reads those.
+    """
+
+    def __init__(
+        self, fields: Sequence[Field], length: int | None, offset: int, step: int, join: str | None = None
+    ) -> None:
         self.fields = tuple(fields)
         self._length = length
         self._offset = offset
         self._step = step
+        self._join = join
+        self._stretch = 0
         self._waiting = empty_delta(fields)
+
+    def adapt(self, joins: Sequence[JoinSetting]) -> None:
+        by = stretch_of(self._join, joins, self._stretch) - self._stretch
+        if by:
+            self._stretch += by
+            self._waiting = postponed(self._waiting, by)
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
         delta = self._with_lifetimes(inputs[0])
@@ -53,17 +86,18 @@ class TimeWindow(Operator):
             return delta
         end = delta.exp
         if self._length is not None:
-            end = np.minimum(end, delta.ts + self._length)
+            end = np.minimum(end, delta.ts + self._length + self._stretch)
         start = next_multiple(delta.ts + self._offset, self._step)
         end = next_multiple(end, self._step)
         return Delta(start, end, delta.columns).filter(start < end)
 
     def snapshot(self) -> State:
         columns = {f"c{i}": column for i, column in enumerate(self._waiting.columns)}
-        return {"waiting": pa.table({"ts": self._waiting.ts, "exp": self._waiting.exp, **columns})}
+        waiting = {"waiting": pa.table({"ts": self._waiting.ts, "exp": self._waiting.exp, **columns})}
+        return {**waiting, **stretched(self._stretch)}
 
     def restore(self, state: State) -> None:
-        self._waiting = delta_of(state["waiting"])
+        self._waiting = postponed(delta_of(state["waiting"]), self._stretch - stretch_in(state))
 
     @property
     def state_rows(self) -> int:

@@ -12,22 +12,26 @@ not so before; g is by how many panes two windows of one query still differ.
 
 Panes are the greatest common divisor of all windows and slides. A join that they would cut too finely is
 left to operators, and so is every aggregate that is not made of measures.
+
+A query that comes into a run is a guest of a synopsis that has its groups, measures, panes and classes
+(`join_guests.py`); b, and with it the windows of the join, follow whoever reads it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sash.lang import algebra
 from sash.lang.algebra import Field, Node, OutputKind, WindowKind, WindowSpec
 from sash.lang.bound import AggregateCall, Named, QueryDefinition, Scalar, StreamDefinition
 from sash.lang.periodic import renamed
+from sash.lang.types import Type
 from sash.plan.canonical import canonical
 from sash.plan.cost import Statistics
 from sash.plan.kinds import Kind, break_even, choose_kind, executed_together
-from sash.plan.measures import ROWS, Kept, Measure, algebra_of, measures_of
+from sash.plan.measures import ROWS, Kept, Measure, algebra_of, calls_of, measures_of
 from sash.plan.optimize import optimize
 from sash.plan.panes import Panes
 from sash.plan.physical import Choices, Exec, to_physical
@@ -67,7 +71,11 @@ class JoinAggregate:
 
 @dataclass(frozen=True, slots=True)
 class JoinReader:
-    """Queries that ask the same at the same times. `lengths`: its windows in panes, as intervals count."""
+    """Queries that ask the same at the same times. `lengths`: its windows in panes, as intervals count.
+
+    Who comes into a run is told what is at the boundaries after `since`, and of results whose older tuple is
+    in a pane after the pane `after`: before it not all is known.
+    """
 
     number: int
     windows: tuple[int, int]
@@ -75,14 +83,21 @@ class JoinReader:
     slide: int
     calls: tuple[AggregateCall, ...]
     queries: tuple[str, ...]
+    since: int | None = None
+    after: int | None = None
+
+    def lengths_at(self, newest: int) -> tuple[int, int]:
+        """How far its windows reach when a pane is the newest: they grow until all of them is known."""
+        most = max(self.lengths) if self.after is None else newest - self.after
+        return min(self.lengths[0], most), min(self.lengths[1], most)
 
 
 @dataclass(frozen=True, slots=True)
 class JoinSpec:
     """A join synopsis with parameters s (`panes`), b and g, over results that a join gives.
 
-    `keys` and the readers' `calls` are over columns of the results. Timestamps of both tuples count `units`
-    of microseconds; tuples are taken for older than they are by `shifts`.
+    `keys`, `measures` and the readers' calls are over columns of the results. Timestamps of both tuples count
+    `units` of microseconds; tuples are taken for older than they are by `shifts`.
     """
 
     name: str
@@ -93,31 +108,60 @@ class JoinSpec:
     b: int
     g: int
     kind: Kind
+    measures: tuple[Measure, ...]
     readers: tuple[JoinReader, ...]
 
     @property
     def calls(self) -> tuple[AggregateCall, ...]:
-        """All aggregates that readers ask for."""
-        return tuple(dict.fromkeys(call for reader in self.readers for call in reader.calls))
+        """All aggregates that it can answer."""
+        return calls_of(self.measures)
 
     @property
-    def measures(self) -> tuple[Measure, ...]:
-        return measures_in(self.calls)
+    def fields(self) -> tuple[Field, ...]:
+        """What readers are told: the keys, the number of the reader, all aggregates."""
+        keys = (Field(f"k{i}", key.type) for i, key in enumerate(self.keys))
+        calls = (Field(f"a{i}", call.type) for i, call in enumerate(self.calls))
+        return (*keys, Field("reader", Type.BIGINT), *calls)
+
+    def serving(self, readers: Iterable[JoinReader]) -> JoinSpec:
+        """The same for these readers: as long as their windows, of the kind that suits them."""
+        readers = tuple(readers)
+        b = max(self.g + 1, *(length for reader in readers for length in reader.lengths))
+        kind = choose_kind(self.measures, b, _together(readers), is_join=True)
+        return replace(self, b=b, kind=kind, readers=readers)
 
 
 @dataclass(frozen=True, slots=True)
 class ContinuousJoin:
-    """The join that feeds all synopses of one source: of the longest windows, looked at every `step`."""
+    """The join that feeds all synopses of one source: of the longest windows, looked at every `step`.
 
+    In a run both windows become longer or shorter by `stretch`.
+    """
+
+    name: str
     source: algebra.Join
     windows: tuple[int, int]
     step: int
     physical: Exec
+    stretch: int = 0
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(leaf.name for leaf in _leaves(self.source)))
+
+
+@dataclass(frozen=True, slots=True)
+class JoinSetting:
+    """What the operators of a join synopsis must know of those who read it at the moment."""
+
+    spec: JoinSpec
+    join: str
+    stretch: int
 
 
 @dataclass(frozen=True, slots=True)
 class SharedJoin:
-    """A join synopsis and the join that feeds it, with why it is of its kind.
+    """A join synopsis and the join that feeds it.
 
     `outputs` are made of the rows of the join: keys, arguments of aggregates, the timestamps of both tuples.
     """
@@ -125,7 +169,14 @@ class SharedJoin:
     spec: JoinSpec
     join: ContinuousJoin
     outputs: tuple[Named, ...]
-    reason: str
+
+    @property
+    def reason(self) -> str:
+        return _reason(self.spec.kind, self.spec.b, _together(self.spec.readers))
+
+    @property
+    def setting(self) -> JoinSetting:
+        return JoinSetting(self.spec, self.join.name, self.join.stretch)
 
     @property
     def name(self) -> str:
@@ -134,15 +185,6 @@ class SharedJoin:
     @property
     def queries(self) -> tuple[str, ...]:
         return tuple(name for reader in self.spec.readers for name in reader.queries)
-
-    def without(self, queries: Collection[str]) -> SharedJoin:
-        """The same for those who are left when some queries have gone."""
-        left = (
-            replace(reader, queries=tuple(name for name in reader.queries if name not in queries))
-            for reader in self.spec.readers
-        )
-        readers = tuple(reader for reader in left if reader.queries)
-        return replace(self, spec=replace(self.spec, readers=readers))
 
 
 def readers_in(joins: Iterable[SharedJoin]) -> dict[str, tuple[SharedJoin, JoinReader]]:
@@ -166,7 +208,7 @@ def plan_joins(
     shared: list[SharedJoin] = []
     for source, members in asked.items():
         times = [_timestamp(leaf, defined[leaf.name]) for leaf in _leaves(source)]
-        join = _continuous(source, [each for _, each in members], times, statistics)
+        join = _continuous(f"{name}{len(shared)}", source, [each for _, each in members], times, statistics)
         by_keys: dict[tuple[Scalar, ...], list[tuple[str, JoinAggregate]]] = {}
         for member in members:
             by_keys.setdefault(member[1].keys, []).append(member)
@@ -182,6 +224,7 @@ def _timestamp(leaf: algebra.Stream, stream: StreamDefinition) -> tuple[Scalar, 
 
 
 def _continuous(
+    name: str,
     source: algebra.Join,
     asked: Sequence[JoinAggregate],
     times: Sequence[tuple[Scalar, int]],
@@ -200,7 +243,7 @@ def _continuous(
     join = replace(source, inputs=inputs)
     plan = algebra.Project(join, passed_on(field for field in join.fields if field.name in read))
     estimate = optimize(algebra.Output(plan, OutputKind.VIEW), statistics).estimate
-    return ContinuousJoin(source, windows, step, to_physical(estimate, Choices()).inputs[0])
+    return ContinuousJoin(name, source, windows, step, to_physical(estimate, Choices()).inputs[0])
 
 
 def _longest(asked: Iterable[JoinAggregate]) -> tuple[int, int]:
@@ -325,11 +368,11 @@ def _shared(
     arguments = dict.fromkeys(call.argument for each in asked for call in each.calls)
     outputs = [Named(f"k{i}", key) for i, key in enumerate(keys)]
     read = [Named(f"x{i}", scalar) for i, scalar in enumerate(filter(None, arguments))]
-    places = {output.scalar: _column(output.name, output.scalar) for output in read}
+    places = places_of(read)
     stamps = [Named(label, scalar) for label, (scalar, _) in zip((FIRST, SECOND), times, strict=True)]
     gathered: dict[tuple[tuple[int, int], int, tuple[AggregateCall, ...]], list[str]] = {}
     for query, each in members:
-        calls = tuple(_over(call, places) for call in each.calls)
+        calls = calls_over(each.calls, places)
         gathered.setdefault((each.windows, each.slide, calls), []).append(query)
     readers = tuple(
         JoinReader(
@@ -344,8 +387,7 @@ def _shared(
     )
     b, g = longest // width, max(abs(reader.lengths[0] - reader.lengths[1]) for reader in readers)
     measures = measures_in(call for reader in readers for call in reader.calls)
-    together = executed_together(each.slide for each in asked)
-    kind = choose_kind(measures, b, together, is_join=True)
+    kind = choose_kind(measures, b, _together(readers), is_join=True)
     spec = JoinSpec(
         name,
         tuple(_column(f"k{i}", key) for i, key in enumerate(keys)),
@@ -355,9 +397,15 @@ def _shared(
         b,
         g,
         kind,
+        measures,
         readers,
     )
-    return SharedJoin(spec, join, (*outputs, *read, *stamps), _reason(kind, b, together))
+    return SharedJoin(spec, join, (*outputs, *read, *stamps))
+
+
+def _together(readers: Iterable[JoinReader]) -> float:
+    """How many queries are executed together."""
+    return executed_together(reader.slide for reader in readers for _ in reader.queries)
 
 
 def _reason(kind: Kind, b: int, together: float) -> str:
@@ -388,5 +436,13 @@ def _column(name: str, scalar: Scalar) -> Scalar:
     return replace(column_scalar(Field(name, scalar.type)), text=scalar.text)
 
 
-def _over(call: AggregateCall, places: dict[Scalar, Scalar]) -> AggregateCall:
-    return call if call.argument is None else replace(call, argument=places[call.argument])
+def places_of(outputs: Iterable[Named]) -> dict[Scalar, Scalar]:
+    """The columns of join results, by what is in them."""
+    return {output.scalar: _column(output.name, output.scalar) for output in outputs}
+
+
+def calls_over(calls: Iterable[AggregateCall], places: Mapping[Scalar, Scalar]) -> tuple[AggregateCall, ...]:
+    """Aggregates of the columns of join results."""
+    return tuple(
+        call if call.argument is None else replace(call, argument=places[call.argument]) for call in calls
+    )

@@ -28,6 +28,7 @@ from typing import NewType
 
 from sash.errors import AlgebraError, InternalError
 from sash.lang.bound import AggregateCall, AggregateFunction, Scalar
+from sash.lang.types import Type
 
 
 class MeasureKind(enum.Enum):
@@ -115,6 +116,17 @@ _ALGEBRAS = {
 }
 
 
+_ANSWERED = {
+    MeasureKind.ROWS: (_F.COUNT,),
+    MeasureKind.NULLS: (_F.COUNT,),
+    MeasureKind.SUM: (_F.SUM, _F.AVG),
+    MeasureKind.MIN: (_F.MIN,),
+    MeasureKind.MAX: (_F.MAX,),
+}
+# The type of an aggregate that does not have that of its argument.
+_FIXED = {_F.COUNT: Type.BIGINT, _F.AVG: Type.DOUBLE}
+
+
 def algebra_of(call: AggregateCall) -> Algebra:
     """The class of an aggregate; each value once makes every aggregate holistic."""
     if call.is_distinct:
@@ -141,6 +153,21 @@ def measures_of(call: AggregateCall) -> tuple[Measure, ...]:
             return (ROWS, nulls, Measure(MeasureKind.MAX, call.argument))
         case _:
             raise InternalError(f"{call.function.value} is not made of measures")
+
+
+def calls_of(measures: Iterable[Measure]) -> tuple[AggregateCall, ...]:
+    """All aggregates that measures, as `measures_of` gives them, answer."""
+    calls = []
+    for measure in measures:
+        argument = measure.argument
+        for function in _ANSWERED[measure.kind]:
+            calls.append(AggregateCall(function, argument, _FIXED.get(function) or _type_of(argument)))
+    return tuple(calls)
+
+
+def _type_of(argument: Scalar | None) -> Type:
+    assert argument is not None
+    return argument.type
 
 
 def values_of(calls: Iterable[AggregateCall]) -> tuple[Scalar, ...]:

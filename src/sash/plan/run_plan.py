@@ -22,7 +22,8 @@ from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinitio
 from sash.plan.canonical import canonical
 from sash.plan.choices import choices_of
 from sash.plan.cost import Statistics
-from sash.plan.join_synopses import SharedJoin, plan_joins, readers_in
+from sash.plan.join_guests import NO_JOINS, JoinGuest, JoinHosts, plan_joins_beside
+from sash.plan.join_synopses import SharedJoin, readers_in
 from sash.plan.optimize import optimize
 from sash.plan.periodic import NO_HOSTS, Hosts, PeriodicPlan, is_periodic, plan_periodic
 from sash.plan.physical import Choices, Exec, to_physical
@@ -87,7 +88,8 @@ class ContinuousQuery:
 class RunPlan(PeriodicPlan):
     """Everything that a run needs to know. `streams` has the feeds of relations, too.
 
-    One-time queries are kept up like standing ones and read when the run ends.
+    One-time queries are kept up like standing ones and read when the run ends. `guests` are continuous
+    queries that read join synopses of other plans.
     """
 
     continuous: tuple[ContinuousQuery, ...] = ()
@@ -96,6 +98,12 @@ class RunPlan(PeriodicPlan):
     one_time: tuple[ContinuousQuery, ...] = ()
     number: int = 0
     joins: tuple[SharedJoin, ...] = ()
+    guests: tuple[JoinGuest, ...] = ()
+
+    @property
+    def readers(self) -> dict[str, JoinGuest]:
+        """The guests, by query."""
+        return {name: guest for guest in self.guests for name in guest.queries}
 
     def named(self, name: str) -> str:
         """A name of this plan's own."""
@@ -151,10 +159,11 @@ def plan_run(
     number: int = 0,
     asked: Sequence[QueryDefinition] | None = None,
     hosts: Hosts = NO_HOSTS,
+    join_hosts: JoinHosts = NO_JOINS,
 ) -> RunPlan:
     """The plan of all standing queries of a program, those of its archives, and what is asked (None: all).
 
-    Periodic queries read the `hosts`, synopses of plans that came before, where those answer them.
+    Queries read the `hosts` and `join_hosts`, synopses of plans that came before, where those answer them.
     """
     statistics = Statistics.from_definitions((*program.streams, *program.relations))
     standing = standing_in(program)
@@ -174,7 +183,10 @@ def plan_run(
     streams = [stream for stream in program.streams if stream.name in used]
     bare = RunPlan((), (), (), continuous, (), relations, one_time, number)
     joined = [query.definition for query in continuous]
-    bare = replace(bare, joins=plan_joins(joined, program.streams, statistics, bare.named("j")))
+    joins, guests = plan_joins_beside(
+        join_hosts, joined, program.streams, statistics, number, bare.named("j")
+    )
+    bare = replace(bare, joins=joins, guests=guests)
     for relation in relations:
         if not relation.is_static:
             # Whoever comes later needs the changes from the first on.
@@ -189,9 +201,9 @@ def plan_run(
     )
 
 
-def synopsis_prefix(number: int) -> str:
-    """What the names of the synopses of a plan begin with."""
-    return RunPlan((), (), (), number=number).named("s")
+def synopsis_prefix(number: int, letter: str = "s") -> str:
+    """What the names of the synopses of a plan begin with; those of joins have a `j`."""
+    return RunPlan((), (), (), number=number).named(letter)
 
 
 def united(plans: Sequence[RunPlan]) -> tuple[RunPlan, dict[str, str]]:
@@ -215,6 +227,7 @@ def united(plans: Sequence[RunPlan]) -> tuple[RunPlan, dict[str, str]]:
             tuple(relation for plan in plans for relation in plan.relations),
             tuple(query for plan in plans for query in plan.one_time),
             joins=tuple(join for plan in plans for join in plan.joins),
+            guests=tuple(guest for plan in plans for guest in plan.guests),
         ),
         done,
     )
@@ -251,7 +264,7 @@ def feed_of(relation: RelationDefinition) -> StreamDefinition:
 
 def _scans(plan: RunPlan) -> Iterator[Scan]:
     found: dict[Node, Node] = {}
-    joined = readers_in(plan.joins)
+    joined = {**readers_in(plan.joins), **plan.readers}
     operators = [query.plan for query in (*plan.continuous, *plan.one_time) if query.name not in joined]
     joins = [shared.join.physical.logical for shared in plan.joins]
     for node in (scan for part in (*operators, *joins) for scan in scan_nodes(part)):

@@ -2,6 +2,9 @@
 
 Inline, it has all operators of all queries. On Spark it has the last operator of each query, which puts
 together what the partitions give; everything below runs in tasks (`runtime/partitions.py`).
+
+Queries that read join synopses of other parts are guests. All that is left to do for them, above the
+aggregates, is done here, with what the planes of those parts tell them.
 """
 
 from __future__ import annotations
@@ -15,18 +18,19 @@ import pyarrow as pa
 from sash.archive import BORN, DIES
 from sash.lang.algebra import Node, OutputKind
 from sash.operators.answers import Once
-from sash.operators.build import build
+from sash.operators.build import build, build_guests, guests_of
 from sash.operators.cut import TOP, Cut, cut
-from sash.operators.dataflow import Dataflow, Place, Tally
+from sash.operators.dataflow import Dataflow, Place, Tally, measured
 from sash.operators.delta import ALWAYS, ARROW_TYPES, NEVER, Delta
 from sash.plan.explain.tree import Measured
+from sash.plan.join_synopses import SharedJoin
 from sash.plan.run_plan import ContinuousQuery, RunPlan
 from sash.runtime.cell import Cell, StateFile, Work
 from sash.runtime.fragment import Fragment
 from sash.runtime.report import DRIVER, Held
 from sash.synopses.joined.aggregates import join_operators
 
-NAME = "answers"
+NAME, GUESTS = "answers", "guests"
 WAITING = -1
 """What rows that wait for the clock are counted under, where operators have their numbers."""
 SIGN = "sash_sign"
@@ -64,6 +68,7 @@ class ContinuousPlane:
         self, plan: RunPlan, directory: Path | None = None, *, is_cut: bool = False, durable: bool = True
     ) -> None:
         self.name = f"{plan.number}.{NAME}"
+        self._guest_name = f"{plan.number}.{GUESTS}"
         self._queries = {query.name: query for query in plan.continuous}
         self._schemas = {query.name: continuous_schema(query) for query in plan.continuous}
         self._one_time = plan.one_time
@@ -71,6 +76,11 @@ class ContinuousPlane:
         self.cut: Cut | None = cut(self._whole) if is_cut else None
         self.flow: Dataflow = self._whole if self.cut is None else self.cut.top
         self._cell = Cell(self.name, Fragment(self.flow), directory, durable=durable)
+        self._guests = build_guests(plan)
+        self._guest_cell = Cell(self._guest_name, Fragment(self._guests), directory, durable=durable)
+        self.settings = tuple(join.setting for join in plan.joins)
+        # What the last batch told guests of other parts, by synopsis.
+        self.told: dict[str, list[Delta]] = {}
         # Nobody counts the rows that tasks read; for each source, somebody who gets them all and no others.
         self._readers = {
             vertex.inputs[0]: number
@@ -84,11 +94,23 @@ class ContinuousPlane:
     def is_idle(self) -> bool:
         return not self.flow.outputs
 
+    @property
+    def has_guests(self) -> bool:
+        """Whether queries of it read join synopses of other parts."""
+        return bool(self._guests.outputs)
+
     def drop(self, queries: Collection[str]) -> None:
-        """Let go of what only these queries need."""
+        """Let go of some queries; what only they need goes with the next `serve`."""
         self._queries = {name: query for name, query in self._queries.items() if name not in queries}
         self._one_time = tuple(query for query in self._one_time if query.name not in queries)
-        self._cell.fragment.keep([*self._queries, *(query.name for query in self._one_time)])
+
+    def serve(self, joins: Sequence[SharedJoin]) -> None:
+        """Keep what queries need and these join synopses, for those who read them."""
+        own = [*self._queries, *(query.name for query in self._one_time)]
+        self._cell.fragment.keep([*own, *(guests_of(join.name) for join in joins)])
+        self._guest_cell.fragment.keep(own)
+        self.settings = tuple(join.setting for join in joins)
+        self.flow.adapt(self.settings)
 
     @property
     def needed(self) -> frozenset[str]:
@@ -123,9 +145,20 @@ class ContinuousPlane:
         through: int | None,
     ) -> Iterator[tuple[str, pa.Table]]:
         """Take in the rows of a batch and move to `through`, if time has moved at all."""
+        self.told = {}
         for name, changes in self._cell.apply(batch, Work(rows, through, first)):
             if name in self._queries:
                 yield name, self._table(name, changes)
+            else:
+                self.told.setdefault(name, []).append(changes)
+
+    def answer_guests(
+        self, batch: int, told: Mapping[str, Sequence[Delta]], first: Mapping[str, int], through: int | None
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """The same for guests; `told` and `first` are by join synopsis."""
+        rows = ((name, rank, delta) for name, deltas in told.items() for rank, delta in enumerate(deltas))
+        for name, changes in self._guest_cell.apply(batch, Work(tuple(rows), through, first)):
+            yield name, self._table(name, changes)
 
     def _table(self, name: str, changes: Delta) -> pa.Table:
         """Changes as they are written."""
@@ -158,14 +191,19 @@ class ContinuousPlane:
     @property
     def files(self) -> dict[str, tuple[StateFile, ...]]:
         """The state after the last batch."""
-        return {self.name: self._cell.files}
+        files = {self.name: self._cell.files}
+        return {**files, self._guest_name: self._guest_cell.files} if self.has_guests else files
 
     def load(self, batch: int, files: Mapping[str, tuple[StateFile, ...]]) -> None:
         """Go on from a saved state, which has the relations in it."""
-        self._cell.load(batch, files[self.name])
+        if not self.is_idle:
+            self._cell.load(batch, files[self.name])
+        if self.has_guests:
+            self._guest_cell.load(batch, files[self._guest_name])
 
     def close(self) -> None:
         self._cell.close()
+        self._guest_cell.close()
 
     # ------------------------------------------------------------------ measured
 
@@ -177,8 +215,8 @@ class ContinuousPlane:
     @property
     def state(self) -> dict[int, Held]:
         """What each partition holds, with the rows that wait there for the clock."""
-        here = (self.flow.state_rows, self.flow.state_bytes)
-        held = {DRIVER: Held(*here)}
+        held = {DRIVER: Held(self.flow.state_rows, self.flow.state_bytes)}
+        held[DRIVER] += Held(self._guests.state_rows, self._guests.state_bytes)
         waiting = {(WAITING, DRIVER): self._cell.fragment.waiting}
         for (_, partition), tally in (*self._tallies.items(), *waiting.items()):
             held[partition] = held.get(partition, Held()) + Held(tally.state_rows, tally.state_bytes)
@@ -189,12 +227,14 @@ class ContinuousPlane:
         numbers = range(len(self.flow.vertices)) if self.cut is None else self.cut.top_numbers
         here = zip(numbers, self.flow.tallies(), strict=True)
         tallies = {(number, DRIVER): tally for number, tally in here if number >= 0}
+        guests = enumerate(self._guests.tallies(), start=len(self._whole.vertices))
+        tallies.update({(number, DRIVER): tally for number, tally in guests})
         return {**self._tallies, **tallies, (WAITING, DRIVER): self._cell.fragment.waiting}
 
     @property
     def places(self) -> Mapping[str, Mapping[Node, Place]]:
-        """Which operators the nodes of each query's plan are, by number."""
-        return self._whole.places
+        """Which operators the nodes of each query's plan are, by number; those of guests come last."""
+        return {**self._whole.places, **self._guests.places_from(len(self._whole.vertices))}
 
     def totals(self) -> dict[int, Tally]:
         """What each operator did so far."""
@@ -210,7 +250,8 @@ class ContinuousPlane:
     def measured(self) -> dict[str, dict[Node, Measured]]:
         """What came of the nodes of each query's plan so far."""
         totals = self.totals()
-        return {query: self._whole.measured(query, totals) for query in self._queries}
+        places = self.places
+        return {query: measured(places[query], totals) for query in self._queries}
 
     @property
     def state_rows(self) -> int:

@@ -28,6 +28,7 @@ from sash.lang import Program
 from sash.lang.bound import StreamDefinition
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial, preaggregate
+from sash.plan.join_synopses import SharedJoin
 from sash.plan.periodic import SynopsisSpec
 from sash.plan.placement import MAX_DRIVER_GROUPS, state_of
 from sash.plan.refresh import ELASTIC
@@ -221,11 +222,13 @@ class Engine:
         usual = fingerprint(self._planned)
         parts: list[Part] = []
         hosts: dict[str, SynopsisSpec] = {}
+        joins: list[SharedJoin] = []
         for saved in manifest.parts:
             recipe = self._checkpoint.recipe(saved.number)
-            plan = self._planned if recipe.digest == usual else recipe.plan(hosts)
+            plan = self._planned if recipe.digest == usual else recipe.plan(hosts, joins)
             plan = refreshed_as_in(self._program, plan)
             hosts.update({spec.name: spec for spec in plan.synopses})
+            joins.extend(plan.joins)
             parts.append(self._part(plan, saved.since))
         parts = narrow(parts, {saved.number: saved.dropped for saved in manifest.parts})
         change = difference(parts, self._program)
@@ -247,8 +250,7 @@ class Engine:
         for partial in self._checkpoint.panes.partials(specs):
             self.plane.absorb_partial(partial)
         for part in parts:
-            if not part.continuous.is_idle:
-                part.continuous.load(manifest.batch, manifest.cells)
+            part.continuous.load(manifest.batch, manifest.cells)
         self.plane.restore(
             self.streams,
             self.firsts,
@@ -267,7 +269,8 @@ class Engine:
         self._publish()
         if change.new:
             program, asked = only(self._program, change.new)
-            plan = plan_run(program, self._made, asked, self.plane.hosts())
+            plan = plan_run(program, self._made, asked, self.plane.hosts(), self.plane.join_hosts())
+            self._set(narrow(parts, {}, plan))
             self._add(plan, self._read_relations(plan))
         self._is_last_taken = self._feeder.is_finished
 
@@ -293,7 +296,7 @@ class Engine:
         self.settle()
         change = difference(self.plane.parts.values(), program)
         added, asked = only(program, change.new)
-        plan = plan_run(added, self._made, asked, self.plane.hosts())
+        plan = plan_run(added, self._made, asked, self.plane.hosts(), self.plane.join_hosts())
         self._admit(plan, program, len(standing_in(program)))
         here = {name: source for name, source in self._sources.items() if self._stays(source, program)}
         opened = {s.name: self._open_source(s) for s in plan.streams if s.name not in here}
@@ -514,7 +517,7 @@ class Engine:
     def turn(self, entry: Entry) -> Turn:
         """What partitions must know to take part in the next batch."""
         parts = {
-            number: PartTurn(self.firsts[number], part.continuous.needed)
+            number: PartTurn(self.firsts[number], part.continuous.needed, part.continuous.settings)
             for number, part in self.plane.parts.items()
         }
         clock, streams, through = self.plane.clock, self.streams, self.through

@@ -104,8 +104,17 @@ def fared(fares: Refreshed, stream: StreamDefinition) -> str:
     """How a query was refreshed in a run."""
     if fares.at is None:
         return "in the run: not answered yet"
-    moment = _EPOCH + timedelta(microseconds=fares.at)
-    at = str(fares.at // stream.unit) if stream.has_integer_time else moment.isoformat()
+    at = _written(fares.at, stream)
     granted = "" if fares.granted is None else f", period granted {fares.granted:g} s of {fares.period:g} s"
     late = f", {fares.late:g} s late, at worst {fares.worst:g} s, boundaries skipped: {fares.skipped:,}"
-    return f"in the run: answered at {at}{granted}{late}"
+    told = f"in the run: answered at {at}{granted}{late}"
+    if fares.whole_from is None:
+        return told
+    return f"{told}; windows whole from {_written(fares.whole_from, stream)} on"
+
+
+def _written(instant: int, stream: StreamDefinition) -> str:
+    """An instant as the stream has it."""
+    if stream.has_integer_time:
+        return str(instant // stream.unit)
+    return (_EPOCH + timedelta(microseconds=instant)).isoformat()

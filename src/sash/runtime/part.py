@@ -2,17 +2,18 @@
 
 A run begins with one part. Queries that are created later are a part of their own, so the others keep what
 they have; those that are dropped take with them what nobody else needs. Queries that a synopsis of an earlier
-part covers read that one. A part knows only rows that came after it: `first` has the first instants of its
-streams; `since` is how far answers had come.
+part covers read that one, be it of a stream or of a join. A part knows only rows that came after it: `first`
+has the first instants of its streams; `since` is how far answers had come.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from sash.lang.bound import QueryDefinition
+from sash.plan.join_guests import JoinGuest, served
 from sash.plan.run_plan import RunPlan
 from sash.runtime.continuous import ContinuousPlane
 
@@ -47,10 +48,10 @@ class Part:
     @property
     def is_needed(self) -> bool:
         """Whether somebody reads something of it."""
-        return bool(self.definitions or self.plan.synopses)
+        return bool(self.definitions or self.plan.synopses or self.plan.joins)
 
     def drop(self, queries: Collection[str]) -> None:
-        """Go on without some queries, and without the operators that only they need."""
+        """Go on without some queries; `serve` then lets go of the operators that only they need."""
         if not queries:
             return
         self.dropped = self.dropped | frozenset(queries)
@@ -60,7 +61,17 @@ class Part:
             queries=tuple(q for q in self.plan.queries if q.name not in self.dropped),
             continuous=tuple(q for q in self.plan.continuous if q.name not in self.dropped),
             one_time=tuple(q for q in self.plan.one_time if q.name not in self.dropped),
-            joins=tuple(left for join in self.plan.joins if (left := join.without(self.dropped)).queries),
+            guests=tuple(left for guest in self.plan.guests if (left := guest.without(self.dropped)).queries),
+        )
+
+    def serve(self, guests: Iterable[JoinGuest]) -> None:
+        """Let its join synopses be as own queries and these need them; operators that nobody needs go."""
+        joins = served(self.origin.joins, self.dropped, guests)
+        if joins != self.plan.joins or self.dropped:
+            self.continuous.serve(joins)
+        self.plan = replace(
+            self.plan,
+            joins=joins,
             scans=tuple(scan for scan in self.plan.scans if scan.name in self.continuous.sources),
         )
 
@@ -70,6 +81,7 @@ class Part:
         kept = tuple(spec for spec in plan.synopses if (spec.of or spec.name) in synopses)
         used = {name for query in self.definitions for name in plan.sources_of(query.name)}
         used.update(spec.stream for spec in kept)
+        used.update(stream for join in self.plan.joins for stream in join.join.streams)
         self.plan = replace(
             self.plan,
             synopses=kept,
@@ -98,7 +110,9 @@ def narrow(
     specs = {spec.name: spec for plan in plans for spec in plan.synopses}
     read = {query.synopsis for plan in plans for query in plan.queries}
     read.update([base for name in read for base in specs[name].bases])
+    guests = [guest for plan in plans for guest in plan.guests]
     for part in parts:
+        part.serve(guests)
         part.keep(read)
         if not part.is_needed:
             part.close()

@@ -25,6 +25,7 @@ from sash.operators.cut import TOP, Cut, Sent, Stage
 from sash.operators.dataflow import Tally
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial
+from sash.plan.join_synopses import JoinSetting
 from sash.runtime.cell import Cell, StateFile, Work
 from sash.runtime.clock import Clock, StreamState, advanced, begun
 from sash.runtime.divided import DividedGiven, DividedSynopses, DividedTurn, Moment
@@ -116,8 +117,11 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class PartTurn:
+    """`joins`: what there is to know of who reads its join synopses."""
+
     first: Mapping[str, int]
     needed: frozenset[str]
+    joins: tuple[JoinSetting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +280,8 @@ class Partition:
         # By part and stage, each with the number of stages of its part.
         self._stages: dict[tuple[int, int], tuple[Stage, int]] = {}
         self._cells: dict[tuple[int, int], Cell] = {}
-        # Which exchanges were needed when a cell was last asked to take part.
-        self._needed: dict[tuple[int, int], frozenset[str]] = {}
+        # Which exchanges were needed when a cell was last asked to take part, and who read join synopses.
+        self._needed: dict[tuple[int, int], tuple[frozenset[str], tuple[JoinSetting, ...]]] = {}
         # What the last batch gave, for who asks again.
         self._given: dict[tuple[int, int], tuple[int, list[Message]]] = {}
 
@@ -419,7 +423,8 @@ class Partition:
     def _cell(self, place: tuple[int, int], turn: Turn, files: Sequence[StateFile]) -> Cell:
         """The cell with its state before a batch, and without what nobody needs any more."""
         part, stage = place
-        needed = turn.parts[part].needed
+        asked = turn.parts[part]
+        needed = asked.needed, asked.joins
         cell = self._cells.get(place)
         if cell is None or cell.batch != turn.batch - 1 or cell.files != tuple(files):
             self._drop(place)
@@ -427,13 +432,15 @@ class Partition:
             plan = stages[stage - 1]
             self._stages[place] = plan, len(stages)
             fragment = Fragment(plan.flow(self._partition, self._of))
-            fragment.keep(needed)
+            fragment.keep(asked.needed)
+            fragment.flow.adapt(asked.joins)
             name = cell_name(part, stage, self._partition)
             cell = Cell(name, fragment, self._directory, durable=self._durable)
             cell.load(turn.batch - 1, files)
             self._cells[place] = cell
         elif self._needed[place] != needed:
-            cell.fragment.keep(needed)
+            cell.fragment.keep(asked.needed)
+            cell.fragment.flow.adapt(asked.joins)
         self._needed[place] = needed
         return cell
 

@@ -7,7 +7,7 @@ newer manifest is taken, which does not need it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -15,6 +15,8 @@ from typing import TypeVar
 from sash.errors import CheckpointError, DuplicateName, UserError
 from sash.lang import Known, Program, bind_program
 from sash.lang.bound import StreamDefinition
+from sash.plan.join_guests import JoinGuest, served
+from sash.plan.join_synopses import SharedJoin, readers_in
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec
 from sash.plan.run_plan import reads_archives
 from sash.runtime.archived import known_archive, once_archived, without_archives
@@ -23,7 +25,7 @@ from sash.runtime.ledger import Ledger
 from sash.runtime.look import OnceAnswer, look
 from sash.runtime.lookup import KeptPanes
 from sash.runtime.recipe import Recipe
-from sash.runtime.refreshing import elastic_fares, exact_fares
+from sash.runtime.refreshing import elastic_fares, exact_fares, join_fares
 from sash.runtime.relations import Given
 from sash.runtime.report import Fares
 from sash.runtime.retained import RETAINED, Snapshot
@@ -110,9 +112,11 @@ class Peek:
         )
 
     def fares(self) -> Fares:
-        """How the periodic queries of the run are refreshed."""
-        manifest, plan = self._again(lambda manifest: (manifest, self._periodic(manifest)))
-        shared, found = shared_of(plan), {}
+        """How the queries of the run that synopses answer are refreshed."""
+        manifest, plan, joins = self._again(
+            lambda manifest: (manifest, self._periodic(manifest), self._joined(manifest))
+        )
+        shared, found = shared_of(plan, joins), {}
         for query in plan.queries:
             row, name = manifest.refreshes.get(query.name), query.name
             fares = exact_fares(query.window.slide, manifest.complete_through)
@@ -120,6 +124,8 @@ class Peek:
                 fares = elastic_fares(report_of(row), manifest.lasts.get(name), manifest.policy)
             partitions = manifest.partitions if query.synopsis in manifest.divided else 0
             found[name] = replace(fares, shared=shared[name], partitions=partitions)
+        for name, (join, reader) in readers_in(joins).items():
+            found[name] = replace(join_fares(join, reader, manifest.complete_through), shared=shared[name])
         return Fares(manifest.refresh, manifest.policy, found)
 
     def known(self) -> Known:
@@ -147,6 +153,18 @@ class Peek:
             streams.update({stream.name: stream for stream in plan.streams})
             queries += [query for query in plan.queries if query.name not in part.dropped]
         return PeriodicPlan(tuple(streams.values()), tuple(hosts.values()), tuple(queries))
+
+    def _joined(self, manifest: Manifest) -> list[SharedJoin]:
+        """The join synopses of the run, with all who read them."""
+        made: list[SharedJoin] = []
+        guests: list[JoinGuest] = []
+        dropped: dict[str, Collection[str]] = {}
+        for part in manifest.parts:
+            own, coming = self._recipe(part.number).joined(made)
+            made.extend(own)
+            guests.extend(left for guest in coming if (left := guest.without(part.dropped)).queries)
+            dropped.update({join.name: part.dropped for join in own})
+        return [join for each in made for join in served([each], dropped[each.name], guests)]
 
     def _recipe(self, number: int) -> Recipe:
         return self._checkpoint.recipe(number)

@@ -10,12 +10,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from sash.lang.algebra import Node, Stream, Window
 from sash.lang.bound import StreamDefinition
+from sash.operators.build import guests_of
+from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial
 from sash.plan.explain.tree import Measured
+from sash.plan.join_guests import JoinGuest, JoinHosts
+from sash.plan.join_synopses import readers_in
 from sash.plan.periodic import Hosts, PeriodicPlan
 from sash.plan.run_plan import united
 from sash.runtime.cell import StateFile
@@ -24,7 +29,7 @@ from sash.runtime.divided import DividedGiven
 from sash.runtime.groups import QueryGroup, Reached
 from sash.runtime.harvest import Harvest
 from sash.runtime.part import Part
-from sash.runtime.refreshing import Refreshing, Saved, exact_fares
+from sash.runtime.refreshing import Refreshing, Saved, exact_fares, join_fares
 from sash.runtime.report import DRIVER, Held, Refreshed
 from sash.runtime.synopsis_plane import Firsts, Readers, SynopsisPlane
 from sash.sharing.of_plan import Shared, shared_of
@@ -114,9 +119,30 @@ class QueryPlane:
                 first = {**self.clock.firsts(part.first), **given.first}
                 for name, table in part.continuous.answer(batch, given.rows, first, through):
                     answers[name].append(table)
+        for part in self.parts.values():
+            if part.continuous.has_guests:
+                told, first = self._told(part.plan.guests)
+                for name, table in part.continuous.answer_guests(batch, told, first, through):
+                    answers[name].append(table)
         if through is not None:
             self.complete_through = through
         return answers
+
+    def _told(self, guests: Iterable[JoinGuest]) -> tuple[dict[str, list[Delta]], dict[str, int]]:
+        """What join synopses told guests in the last batch, and when their streams began, by synopsis."""
+        readers: dict[str, list[int]] = defaultdict(list)
+        for guest in guests:
+            readers[guest.spec.name].append(guest.reader.number)
+        told: dict[str, list[Delta]] = {}
+        firsts: dict[str, int] = {}
+        for part in self.parts.values():
+            for join in (join for join in part.plan.joins if join.name in readers):
+                tag, numbers = len(join.spec.keys), readers[join.name]
+                given = part.continuous.told.get(guests_of(join.name), [])
+                told[join.name] = [d.filter(np.isin(np.asarray(d.columns[tag]), numbers)) for d in given]
+                begun = [part.first[name] for name in join.join.streams if name in part.first]
+                firsts.update({join.name: min(begun)} if begun else {})
+        return told, firsts
 
     def horizons(self) -> dict[str, int | None]:
         """Panes of each synopsis that end by this instant are in no window any more."""
@@ -145,6 +171,10 @@ class QueryPlane:
         if through is not None:
             reach = {name: through - held.get(name, _LONG_AGO) for name in self.groups}
         return Hosts(self.plan.synopses, reach)
+
+    def join_hosts(self) -> JoinHosts:
+        """The join synopses that new queries may read."""
+        return JoinHosts(self.plan.joins, self.complete_through)
 
     def restore(
         self,
@@ -189,12 +219,11 @@ class QueryPlane:
                 held=held[query.synopsis],
                 partitions=len(self._elsewhere) if query.synopsis in self.kept.divided else 0,
             )
-        for reader in (reader for join in self.plan.joins for reader in join.spec.readers):
-            known = exact_fares(reader.slide, through)
-            is_behind = known.at is not None and live >= set(self.plan.sources_of(reader.queries[0]))
+        for name, (join, reader) in readers_in(self.plan.joins).items():
+            known = join_fares(join, reader, through)
+            is_behind = known.at is not None and live >= set(join.join.streams)
             behind = now - (known.at or 0) / 1e6 if is_behind else None
-            for name in reader.queries:
-                found[name] = replace(known, behind=behind, shared=shared[name])
+            found[name] = replace(known, behind=behind, shared=shared[name])
         return found
 
     @property

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sash.errors import CheckpointError, SashError
 from sash.lang import Program, bind_program
 from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinition
+from sash.plan.cost import Statistics
 from sash.plan.covers import Cover
+from sash.plan.join_guests import JoinGuest, JoinHosts, plan_joins_beside
+from sash.plan.join_synopses import SharedJoin
 from sash.plan.periodic import Hosts, PeriodicPlan, SynopsisSpec, is_periodic, plan_periodic
 from sash.plan.run_plan import RunPlan, asked_in, plan_run, standing_in, synopsis_prefix
 
@@ -24,8 +27,8 @@ class Recipe:
 
     `sinks` are the outputs of queries, which a session may have chosen, `asked` the names of one-time
     queries, `hosts` the synopses of earlier parts that queries read, `covers` how queries are put together
-    from several of those: what is added, what is taken away, whether they are beside each other; `digest` is
-    that of the plan.
+    from several of those: what is added, what is taken away, whether they are beside each other; `guests` how
+    they read join synopses of earlier parts (`JoinHosts.decided`); `digest` is that of the plan.
     """
 
     number: int
@@ -35,6 +38,7 @@ class Recipe:
     hosts: tuple[str, ...]
     digest: str
     covers: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], bool]]
+    guests: Mapping[str, tuple[str, int | None, int | None]] = field(default_factory=dict)
 
     @staticmethod
     def of(plan: RunPlan, program: Program, hosts: Iterable[str]) -> Recipe:
@@ -61,6 +65,7 @@ class Recipe:
             tuple(name for name in hosts if name in read),
             fingerprint(plan),
             covers,
+            {name: (g.spec.name, g.reader.since, g.reader.after) for name, g in plan.readers.items()},
         )
 
     def _hosts(self, known: Mapping[str, SynopsisSpec]) -> Hosts:
@@ -76,13 +81,14 @@ class Recipe:
         queries = tuple(replace(query, sink=self.sinks[query.name]) for query in program.queries)
         return replace(program, queries=queries)
 
-    def plan(self, hosts: Mapping[str, SynopsisSpec]) -> RunPlan:
+    def plan(self, hosts: Mapping[str, SynopsisSpec], joins: Iterable[SharedJoin]) -> RunPlan:
         """The plan, just as it was; CheckpointError if this version of Sash would plan it otherwise."""
         try:
             program = self.program()
             named = zip(asked_in(program), self.asked, strict=True)
             asked = [replace(query, name=name) for query, name in named]
-            plan = plan_run(program, self.number, asked, self._hosts(hosts))
+            join_hosts = JoinHosts(tuple(joins), decided=self.guests)
+            plan = plan_run(program, self.number, asked, self._hosts(hosts), join_hosts)
         except (SashError, KeyError, ValueError) as failure:
             raise self._foreign(str(failure)) from failure
         if fingerprint(plan) != self.digest:
@@ -94,6 +100,15 @@ class Recipe:
         program = self.program()
         queries = [query for query in program.queries if is_periodic(query)]
         return plan_periodic(program.streams, queries, synopsis_prefix(self.number), self._hosts(hosts))
+
+    def joined(self, joins: Iterable[SharedJoin]) -> tuple[tuple[SharedJoin, ...], tuple[JoinGuest, ...]]:
+        """Its join synopses, and how queries read those that were there."""
+        program = self.program()
+        queries = [query for query in program.queries if not is_periodic(query)]
+        statistics = Statistics.from_definitions((*program.streams, *program.relations))
+        hosts = JoinHosts(tuple(joins), decided=self.guests)
+        prefix = synopsis_prefix(self.number, "j")
+        return plan_joins_beside(hosts, queries, program.streams, statistics, self.number, prefix)
 
     def _foreign(self, reason: str) -> CheckpointError:
         return CheckpointError(
@@ -130,6 +145,8 @@ def fingerprint(plan: RunPlan) -> str:
     whole: tuple[object, ...] = (plan.number, streams, queries, synopses, covers, continuous, relations)
     if plan.joins:
         whole = (*whole, [join.spec for join in plan.joins])
+    if plan.guests:
+        whole = (*whole, [(guest.spec.name, guest.reader) for guest in plan.guests])
     if archives:
         # The technique may change between two runs.
         whole = (*whole, [(name, archive.key, archive.every) for name, archive in archives])

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from sash.plan.join_synopses import JoinReader, SharedJoin
 from sash.plan.panes import last_boundary
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery
 from sash.plan.refresh import EXACT, is_elastic_in, refresh_of
@@ -194,3 +195,14 @@ def _tasks(groups: Iterable[QueryGroup]) -> dict[str, Task]:
                 name = f"{group.spec.name} {window.range}/{window.slide}"
                 tasks.setdefault(name, Task(group, [])).refreshers.append(refresher)
     return tasks
+
+
+def join_fares(join: SharedJoin, reader: JoinReader, through: int | None) -> Refreshed:
+    """How a query fares that reads a join synopsis, which is answered at every boundary since it came."""
+    fares = exact_fares(reader.slide, through)
+    if reader.since is not None and fares.at is not None and fares.at <= reader.since:
+        return Refreshed(None, fares.period, None)
+    whole_from = None
+    if reader.after is not None:
+        whole_from = join.spec.panes.right_edge(reader.after + max(reader.lengths))
+    return replace(fares, whole_from=whole_from)

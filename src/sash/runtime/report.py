@@ -98,7 +98,8 @@ class Refreshed:
     counts boundaries that were passed over. `behind` is how far `at` was behind the clock on the wall when it
     was committed, where the stream is live. `shared` is what it reads and with whom. `held` is the state that
     it reads, which is with the driver, or in so many `partitions` (0: none). `policy` is that of the
-    scheduler which decides when it is refreshed; None: at every boundary.
+    scheduler which decides when it is refreshed; None: at every boundary. Where what it reads was not kept
+    for so long before it came, `whole_from` is the instant from which its windows are whole.
     """
 
     at: int | None
@@ -112,6 +113,7 @@ class Refreshed:
     held: Held = Held()
     partitions: int = 0
     policy: str | None = None
+    whole_from: int | None = None
 
     @property
     def is_elastic(self) -> bool:

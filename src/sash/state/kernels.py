@@ -49,6 +49,21 @@ def merge_ints(target: Ints, source: Ints, ops: Ints) -> None:
 
 
 @kernel
+def subtract(target: Ints, source: Ints, ops: Ints) -> None:
+    """target −= source for one row of counts and sums of integers."""
+    c = 0
+    while c < ops.shape[0]:
+        if ops[c] == PAIR:
+            low = target[c + 1] - source[c + 1]
+            target[c] += (low >> LOW_BITS) - source[c]
+            target[c + 1] = low & LOW_MASK
+            c += 1
+        else:
+            target[c] -= source[c]
+        c += 1
+
+
+@kernel
 def merge_floats(target: Floats, source: Floats) -> None:
     """target += source for pairs of doubles (Knuth's two-sum, then renormalised)."""
     for c in range(0, target.shape[0], 2):

@@ -18,7 +18,7 @@ import numpy as np
 from sash.errors import NotCovered
 from sash.plan.measures import Measure
 from sash.state.jit import kernel
-from sash.state.kernels import LOW_BITS, LOW_MASK, MAX, MIN, PAIR, merge_floats, merge_ints
+from sash.state.kernels import MAX, MIN, merge_floats, merge_ints, subtract
 from sash.synopses.cell_store import CellStore
 from sash.synopses.cells import Cells, Floats, Ints, clear, put
 from sash.synopses.pane_store import Totals, power_of_two
@@ -100,21 +100,6 @@ def refresh(
                 merge_ints(totals[w, slot], ints[entering & (capacity - 1), slot], ops)
             if leaving > since:
                 subtract(totals[w, slot], ints[leaving & (capacity - 1), slot], ops)
-
-
-@kernel
-def subtract(target: Ints, source: Ints, ops: Ints) -> None:
-    """target −= source for one row of counts and sums of integers."""
-    c = 0
-    while c < ops.shape[0]:
-        if ops[c] == PAIR:
-            low = target[c + 1] - source[c + 1]
-            target[c] += (low >> LOW_BITS) - source[c]
-            target[c + 1] = low & LOW_MASK
-            c += 1
-        else:
-            target[c] -= source[c]
-        c += 1
 
 
 class MaterialiseAll(MaterialiseNone):

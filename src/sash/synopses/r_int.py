@@ -22,9 +22,8 @@ from sash.operators.aggregates import limbs
 from sash.operators.aggregates.sums import UNIT, fitted
 from sash.plan.measures import SubtractableMeasures
 from sash.state.jit import kernel
-from sash.state.kernels import merge_ints
+from sash.state.kernels import merge_ints, subtract
 from sash.synopses.cells import Floats, Ints, roomier
-from sash.synopses.naive import subtract
 from sash.synopses.pane_store import PaneStore, Totals, power_of_two
 from sash.synopses.rows import PaneRows
 

@@ -66,6 +66,14 @@ def test_equal_queries_are_one_reader_and_a_condition_on_keys_is_one_of_the_join
     assert other.queries == ("q2",)
 
 
+def test_a_condition_on_keys_of_both_inputs_is_one_of_the_join():
+    grouped = query("a.n, b.n AS m, COUNT(*) AS c", end=" GROUP BY a.n, b.n")
+    one, other = joins(grouped, f"{grouped} HAVING a.n < b.n")
+    assert one.join.source.residual is None
+    assert other.join.source.residual is not None
+    assert other.join.source.residual.sql == '"a.n" < "b.n"'
+
+
 def test_windows_that_would_be_too_many_panes_have_a_synopsis_of_their_own():
     found = joins(query("COUNT(*) AS c", window(4000, 1000), window(4000, 1000)), query("COUNT(*) AS c"))
     assert len(found) == 1

@@ -7,6 +7,10 @@ taken back when it expires.
 
 While nothing is live boundaries are passed over. Cells that would take more than `MOST_BYTES` are given up
 for rows (`rows.py`).
+
+Readers come and go (`adapt`), and the synopsis becomes as long as they need it. Who came later is told of the
+boundaries after that, and never of results that may not all be known: so it does not matter at which moment
+the operator hears of a reader, or if its input is repeated as if the reader had always been there.
 """
 
 from __future__ import annotations
@@ -19,11 +23,9 @@ import pyarrow as pa
 
 from sash.lang.algebra import Field
 from sash.lang.bound import AggregateCall
-from sash.lang.types import Type
 from sash.operators.delta import ALWAYS, ARROW_TYPES, NEVER, Delta, Ints, concat, empty_delta
 from sash.operators.operator import Moment, Operator, State, part, prefixed
-from sash.operators.reading import Reading
-from sash.plan.join_synopses import JoinReader, JoinSpec
+from sash.plan.join_synopses import JoinReader, JoinSetting, JoinSpec
 from sash.plan.kinds import Kind
 from sash.plan.panes import first_boundary
 from sash.plan.periodic import SynopsisSpec
@@ -49,12 +51,23 @@ _STATE = "synopsis"
 
 
 class _Told:
-    """What a reader knows: the totals at its last boundary, by slot."""
+    """What a reader knows: the totals at its last boundary, by slot, and if it has been told of any."""
 
     def __init__(self, reader: JoinReader, synopsis: JoinSynopsis) -> None:
         self.reader = reader
+        self.has_begun = False
         self._layout = synopsis.layout
         self.ints, self.floats = self._layout.empty(synopsis.groups.size)
+
+    @property
+    def first(self) -> int:
+        """The first boundary of a reader that came later."""
+        assert self.reader.since is not None
+        return first_boundary(self.reader.since + 1, self.reader.slide)
+
+    def is_due(self, boundary: int) -> bool:
+        is_there = self.reader.since is None or boundary > self.reader.since
+        return is_there and boundary % self.reader.slide == 0
 
     def totals(self) -> Ints:
         return self.ints
@@ -77,18 +90,21 @@ class _Told:
 class JoinAggregates(Operator):
     """`fields`: the keys, the number of the reader, all aggregates; NULL where a reader asks for others."""
 
-    def __init__(self, spec: JoinSpec, inputs: Sequence[Field]) -> None:
+    def __init__(self, spec: JoinSpec) -> None:
         self.spec = spec
-        calls = (Field(f"a{i}", call.type) for i, call in enumerate(spec.calls))
-        self.fields = (*inputs[: len(spec.keys)], Field("reader", Type.BIGINT), *calls)
+        self.fields = spec.fields
+        self._calls = spec.calls
         self._summary = summary_of(spec)
-        self.synopsis = _KINDS[spec.kind](self._summary, spec.g) if self._fits(1) else self._rows()
+        self.synopsis = self._empty(1)
         self._told = [_Told(reader, self.synopsis) for reader in spec.readers]
         self.synopsis.dependents.extend(self._told)
         # The last boundary, and when the newest result will have left.
         self._last: int | None = None
         self._until = ALWAYS
-        self._is_shown = bool(spec.keys)
+
+    def _empty(self, slots: int) -> JoinSynopsis:
+        """A synopsis without results for so many groups."""
+        return _KINDS[self.spec.kind](self._summary, self.spec.g) if self._fits(slots) else self._rows()
 
     def _fits(self, slots: int) -> bool:
         measures = 2 * len(self._summary.measures)
@@ -98,26 +114,35 @@ class JoinAggregates(Operator):
     def _rows(self) -> JoinSynopsis:
         return JoinRows(self._summary, self.spec.g)
 
-    def keep(self, readers: Sequence[Operator]) -> None:
-        """Answer only those who still ask."""
-        asking = {each.reader for each in readers if isinstance(each, Reading)}
-        self._told = [told for told in self._told if told.reader.number in asking]
+    def adapt(self, joins: Sequence[JoinSetting]) -> None:
+        spec = next((setting.spec for setting in joins if setting.spec.name == self.spec.name), self.spec)
+        known = {told.reader.number: told for told in self._told}
+        self._told = [known.get(r.number) or _Told(r, self.synopsis) for r in spec.readers]
         self.synopsis.dependents[:] = self._told
+        is_other = (spec.b, spec.kind) != (self.spec.b, self.spec.kind)
+        self.spec = spec
+        if is_other:
+            before, self._summary = self._summary.longest, summary_of(spec)
+            self.synopsis = self._empty(max(1, self.synopsis.groups.size)).copied_from(self.synopsis)
+            if self._until != ALWAYS:
+                self._until += self._summary.longest - before
 
     # ------------------------------------------------------------------ a batch
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
         changes: list[Delta] = []
-        if not self._is_shown:
-            # Without keys there is one row from the start.
-            self._is_shown = True
-            changes += [self._row(told) for told in self._told]
+        for told in self._told:
+            if not told.has_begun and told.reader.since is None:
+                told.has_begun = True
+                # Without keys there is one row from the start.
+                changes += [] if self.spec.keys else [self._row(told)]
         if len(inputs[0]):
             self._absorb(inputs[0])
         for boundary in self._boundaries(moment.through):
             self.synopsis.advance(boundary)
-            due = [told for told in self._told if boundary % told.reader.slide == 0]
-            totals = self.synopsis.totals_of([told.reader.lengths for told in due])
+            newest = self.spec.panes.number_at(boundary)
+            due = [told for told in self._told if told.is_due(boundary)]
+            totals = self.synopsis.totals_of([told.reader.lengths_at(newest) for told in due])
             for told, (ints, floats) in zip(due, totals, strict=True):
                 changes += self._compared(told, boundary, ints, floats)
         return concat(changes, self.fields) if changes else empty_delta(self.fields)
@@ -134,17 +159,15 @@ class JoinAggregates(Operator):
             return
         step = int(np.gcd.reduce([told.reader.slide for told in self._told]))
         while True:
+            next_ones = [told.first for told in self._told if not told.has_begun]
             if self._last is not None and self._is_live():
-                boundary = first_boundary(self._last + 1, step)
-            else:
-                pane = self.synopsis.next_arrival
-                if pane is None:
-                    return
-                boundary = first_boundary(self.spec.panes.right_edge(pane), step)
-            if boundary > through:
+                next_ones.append(first_boundary(self._last + 1, step))
+            elif (pane := self.synopsis.next_arrival) is not None:
+                next_ones.append(first_boundary(self.spec.panes.right_edge(pane), step))
+            if not next_ones or min(next_ones) > through:
                 return
-            self._last = boundary
-            yield boundary
+            self._last = min(next_ones)
+            yield self._last
 
     def _is_live(self) -> bool:
         assert self._last is not None
@@ -162,6 +185,10 @@ class JoinAggregates(Operator):
         size = len(ints)
         told.reserve(size)
         changed = (told.ints[:size] != ints).any(axis=1) | (told.floats[:size] != floats).any(axis=1)
+        was_told, told.has_begun = told.has_begun, True
+        if not self.spec.keys:
+            # There is one row, whatever it says.
+            changed |= not was_told
         slots = np.flatnonzero(changed)
         if not len(slots):
             return
@@ -170,7 +197,9 @@ class JoinAggregates(Operator):
         all_floats = np.concatenate([told.floats[slots], floats[slots]])
         told.ints[slots], told.floats[slots] = ints[slots], floats[slots]
         values = self._values(told, all_ints, all_floats)
-        has = all_ints[:, 0] > 0 if self.spec.keys else np.ones(2 * count, dtype=np.bool_)
+        has = all_ints[:, 0] > 0
+        if not self.spec.keys:
+            has[:count], has[count:] = was_told, True
         old, new = np.arange(count), np.arange(count, 2 * count)
         differs = has[old] != has[new]
         for value in values.values():
@@ -198,8 +227,7 @@ class JoinAggregates(Operator):
         keys = self.synopsis.groups.keys_of(slots) if self.spec.keys else ()
         shown = {call: each.array if rows is None else each.take(rows) for call, each in values.items()}
         aggregates = (
-            shown[call] if call in shown else pa.nulls(count, ARROW_TYPES[call.type])
-            for call in self.spec.calls
+            shown[call] if call in shown else pa.nulls(count, ARROW_TYPES[call.type]) for call in self._calls
         )
         ts, never = np.full(count, instant, dtype=np.int64), np.full(count, NEVER, dtype=np.int64)
         number = pa.array(np.full(count, told.reader.number, dtype=np.int64))
@@ -209,7 +237,8 @@ class JoinAggregates(Operator):
 
     def snapshot(self) -> State:
         times = {"last": pa.array([self._last], pa.int64()), "until": pa.array([self._until])}
-        state = {"times": pa.table({**times, "is_shown": pa.array([self._is_shown])})}
+        begun = [told.reader.number for told in self._told if told.has_begun]
+        state = {"times": pa.table(times), "begun": pa.table({"reader": pa.array(begun, pa.int64())})}
         state.update(prefixed(_STATE, self.synopsis.snapshot()))
         for told in self._told:
             slots = np.flatnonzero(told.ints[:, 0])
@@ -220,14 +249,18 @@ class JoinAggregates(Operator):
 
     def restore(self, state: State) -> None:
         times = state["times"].to_pylist()[0]
-        self._last, self._until, self._is_shown = times["last"], times["until"], times["is_shown"]
+        self._last, self._until = times["last"], times["until"]
         saved = part(_STATE, state)
-        if not self._fits(max(1, saved["groups"].num_rows)):
-            self.synopsis = self._rows()
-            self.synopsis.dependents.extend(self._told)
+        self.synopsis = self._empty(max(1, saved["groups"].num_rows))
+        self.synopsis.dependents.extend(self._told)
         self.synopsis.restore(saved)
+        begun = set(state["begun"].column("reader").to_pylist())
         for told in self._told:
-            table = state[f"reader {told.reader.number}"]
+            told.has_begun = told.reader.number in begun
+            table = state.get(f"reader {told.reader.number}")
+            if table is None:
+                # It came later.
+                continue
             slots, *columns = (np.asarray(plain(column)) for column in table.columns)
             told.reserve(self.synopsis.groups.size)
             width = told.ints.shape[1]
@@ -250,4 +283,4 @@ class JoinAggregates(Operator):
 def join_operators(spec: JoinSpec, inputs: Sequence[Field]) -> tuple[Operator, Operator]:
     """The operator that pre-aggregates join results where they are, and the one that keeps the synopsis."""
     partials = JoinPartials(spec, inputs)
-    return partials, JoinAggregates(spec, partials.fields)
+    return partials, JoinAggregates(spec)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sash.plan.periodic import SynopsisSpec
 from sash.synopses.joined import kernels
 from sash.synopses.joined.synopsis import Float64Array, Int64Array, JoinSynopsis, Results
 
@@ -18,8 +17,9 @@ from sash.synopses.joined.synopsis import Float64Array, Int64Array, JoinSynopsis
 class BasicIntervalJoinSynopsis(JoinSynopsis):
     """The interval of pane p is number p mod b."""
 
-    def __init__(self, spec: SynopsisSpec, g: int = 0) -> None:
-        super().__init__(spec, g, spec.longest // spec.panes.period)
+    @property
+    def _intervals(self) -> int:
+        return self.b
 
     def _open(self, fresh: int) -> None:
         assert self.newest is not None
@@ -27,15 +27,8 @@ class BasicIntervalJoinSynopsis(JoinSynopsis):
         self.cells[places] = self.layout.identity()
         self.cell_floats[places] = 0.0
 
-    def _enter(
-        self,
-        panes: Int64Array,
-        classes: Int64Array,
-        slots: Int64Array,
-        ints: Int64Array,
-        floats: Float64Array,
-    ) -> None:
-        kernels.add_rows(self.cells, self.cell_floats, panes % self.b, classes, slots, ints, floats, self.ops)
+    def _enter(self, come: Results) -> None:
+        self._add(come, come.panes % self.b)
 
     def _totals_of(self, lengths: Sequence[tuple[int, int]]) -> list[tuple[Int64Array, Float64Array]]:
         assert self.newest is not None
@@ -61,6 +54,9 @@ class BasicIntervalJoinSynopsis(JoinSynopsis):
         )
         size = self.groups.size
         return [(ints[i, :size], floats[i, :size]) for i in range(len(lengths))]
+
+    def _probe(self, first: int, second: int) -> tuple[Int64Array, Float64Array]:
+        return self._totals_of([(first, second)])[0]
 
     def elements(self) -> Results:
         panes = self._live()

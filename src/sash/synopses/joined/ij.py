@@ -7,8 +7,6 @@ b rounded up to a power of two.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from sash.plan.periodic import SynopsisSpec
@@ -20,9 +18,16 @@ class IntervalJoinSynopsis(JoinSynopsis):
     """Node 1 is the root, node n has the children 2n and 2n + 1; pane p is leaf p mod `leaves`."""
 
     def __init__(self, spec: SynopsisSpec, g: int = 0) -> None:
-        self.leaves = 1 << max(1, (spec.longest // spec.panes.period - 1).bit_length())
-        self._touched = np.zeros(2 * self.leaves, dtype=np.bool_)
-        super().__init__(spec, g, 2 * self.leaves)
+        super().__init__(spec, g)
+        self._touched = np.zeros(self._intervals, dtype=np.bool_)
+
+    @property
+    def leaves(self) -> int:
+        return 1 << max(1, (self.b - 1).bit_length())
+
+    @property
+    def _intervals(self) -> int:
+        return 2 * self.leaves
 
     def _open(self, fresh: int) -> None:
         """The pane that leaves need not be where the new one goes: it is cleared, too."""
@@ -33,26 +38,15 @@ class IntervalJoinSynopsis(JoinSynopsis):
         self.cell_floats[places] = 0.0
         self._touched[places] = True
 
-    def _enter(
-        self,
-        panes: Int64Array,
-        classes: Int64Array,
-        slots: Int64Array,
-        ints: Int64Array,
-        floats: Float64Array,
-    ) -> None:
-        places = self.leaves + panes % self.leaves
+    def _enter(self, come: Results) -> None:
+        places = self.leaves + come.panes % self.leaves
         self._touched[places] = True
-        kernels.add_rows(self.cells, self.cell_floats, places, classes, slots, ints, floats, self.ops)
+        self._add(come, places)
 
     def _close(self) -> None:
         identity = self.layout.identity()
         kernels.refresh_parents(self.cells, self.cell_floats, self._touched, identity, self.ops)
         self._touched[:] = False
-
-    def _totals_of(self, lengths: Sequence[tuple[int, int]]) -> list[tuple[Int64Array, Float64Array]]:
-        known = {pair: self._probe(*pair) for pair in dict.fromkeys(lengths)}
-        return [known[pair] for pair in lengths]
 
     def _probe(self, first: int, second: int) -> tuple[Int64Array, Float64Array]:
         assert self.newest is not None

@@ -9,26 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sash.state.jit import kernel
-from sash.state.kernels import LOW_BITS, LOW_MASK, PAIR, merge_floats, merge_ints
+from sash.state.kernels import merge_floats, merge_ints, subtract
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-
-
-@kernel
-def subtract(target: Ints, source: Ints, ops: Ints) -> None:
-    """target −= source; counts and sums only."""
-    c = 0
-    while c < ops.shape[0]:
-        if ops[c] == PAIR:
-            low = target[c + 1] - source[c + 1]
-            target[c] += (low >> LOW_BITS) - source[c]
-            target[c + 1] = low & LOW_MASK
-            c += 1
-        else:
-            target[c] -= source[c]
-        c += 1
 
 
 @kernel

@@ -6,8 +6,6 @@ O(b); an answer is O(1 + g) differences for each pair of lengths. Space: b + 1 i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from sash.errors import InternalError
 from sash.plan.periodic import SynopsisSpec
 from sash.state.kernels import MAX, MIN
@@ -19,9 +17,13 @@ class RunningJoinSynopsis(JoinSynopsis):
     """Interval p mod (b + 1) has the results of pane p and of all older ones."""
 
     def __init__(self, spec: SynopsisSpec, g: int = 0) -> None:
-        super().__init__(spec, g, spec.longest // spec.panes.period + 1)
+        super().__init__(spec, g)
         if self.layout.float_columns or any(op in (MIN, MAX) for op in self.layout.operations):
             raise InternalError("a running synopsis of an aggregate that cannot be subtracted")
+
+    @property
+    def _intervals(self) -> int:
+        return self.b + 1
 
     def _open(self, fresh: int) -> None:
         """A running interval begins as a copy of the one before it."""
@@ -30,20 +32,11 @@ class RunningJoinSynopsis(JoinSynopsis):
         for pane in range(self.newest - fresh + 1, self.newest + 1):
             self.cells[pane % size] = self.cells[(pane - 1) % size]
 
-    def _enter(
-        self,
-        panes: Int64Array,
-        classes: Int64Array,
-        slots: Int64Array,
-        ints: Int64Array,
-        floats: Float64Array,
-    ) -> None:
+    def _enter(self, come: Results) -> None:
         assert self.newest is not None
-        kernels.add_running(self.cells, panes, self.newest, classes, slots, ints, self.ops)
-
-    def _totals_of(self, lengths: Sequence[tuple[int, int]]) -> list[tuple[Int64Array, Float64Array]]:
-        known = {pair: self._probe(*pair) for pair in dict.fromkeys(lengths)}
-        return [known[pair] for pair in lengths]
+        kernels.add_running(
+            self.cells, come.panes, self.newest, come.classes, come.slots, come.ints, self.ops
+        )
 
     def _probe(self, first: int, second: int) -> tuple[Int64Array, Float64Array]:
         assert self.newest is not None

@@ -6,7 +6,7 @@ answer passes over all rows, once for each pair of lengths. Space: no more rows 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -21,10 +21,14 @@ class JoinRows(JoinSynopsis):
     """Rows are in order of `panes`, which number intervals and classes together; `_fresh` has new ones."""
 
     def __init__(self, spec: SynopsisSpec, g: int = 0) -> None:
-        super().__init__(spec, g, 0)
+        super().__init__(spec, g)
         self._classes = class_count(g)
         self._rows = PaneRows.none(self.layout)
         self._fresh = PaneRows.none(self.layout)
+
+    @property
+    def _intervals(self) -> int:
+        return 0
 
     def _open(self, fresh: int) -> None:
         assert self.newest is not None
@@ -32,16 +36,10 @@ class JoinRows(JoinSynopsis):
         self._rows = self._rows.split(int(np.searchsorted(self._rows.panes, first)))[1]
         self._fresh = self._fresh.split(int(np.searchsorted(self._fresh.panes, first)))[1]
 
-    def _enter(
-        self,
-        panes: Int64Array,
-        classes: Int64Array,
-        slots: Int64Array,
-        ints: Int64Array,
-        floats: Float64Array,
-    ) -> None:
-        come = PaneRows(slots, panes * self._classes + classes, ints, floats)
-        self._fresh = PaneRows.concatenated([self._fresh, come]).merged(self.ops)
+    def _enter(self, come: Results) -> None:
+        panes = come.panes * self._classes + come.classes
+        rows = PaneRows(come.slots, panes, come.ints, come.floats)
+        self._fresh = PaneRows.concatenated([self._fresh, rows]).merged(self.ops)
 
     def _close(self) -> None:
         if 2 * len(self._fresh.panes) > len(self._rows.panes):
@@ -57,18 +55,14 @@ class JoinRows(JoinSynopsis):
         yield from super()._matrices()
         yield from (self._rows.ints, self._fresh.ints)
 
-    def _totals_of(self, lengths: Sequence[tuple[int, int]]) -> list[tuple[Int64Array, Float64Array]]:
-        known = {}
-        for pair in dict.fromkeys(lengths):
-            totals = known[pair] = self.layout.empty(self.groups.size)
-            for rows in (self._rows, self._fresh):
-                part = rows.where(self._has(rows, *pair))
-                count = len(part.slots)
-                last = np.zeros_like(totals[0])
-                kernels.enter(
-                    part.slots, part.panes, part.ints, part.floats, 0, count, self.ops, *totals, last
-                )
-        return [known[pair] for pair in lengths]
+    def _probe(self, first: int, second: int) -> tuple[Int64Array, Float64Array]:
+        totals = self.layout.empty(self.groups.size)
+        last = np.zeros_like(totals[0])
+        for rows in (self._rows, self._fresh):
+            part = rows.where(self._has(rows, first, second))
+            count = len(part.slots)
+            kernels.enter(part.slots, part.panes, part.ints, part.floats, 0, count, self.ops, *totals, last)
+        return totals
 
     def _has(self, rows: PaneRows, first: int, second: int) -> BoolArray:
         """Which results have both tuples in windows of these lengths, by the age of the older one.

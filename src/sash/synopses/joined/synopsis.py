@@ -30,6 +30,7 @@ from sash.state.groups import GroupTable, plain
 from sash.state.layout import Layout
 from sash.state.ordering import Words, is_code, recode
 from sash.synopses.basic_interval import Dependent
+from sash.synopses.joined import kernels
 from sash.synopses.joined.results import class_count
 
 Int64Array = npt.NDArray[np.int64]
@@ -61,7 +62,7 @@ class Results:
 class JoinSynopsis(ABC):
     """`cells` and `cell_floats` hold measures by (interval, class, slot); `newest` is the last pane."""
 
-    def __init__(self, spec: SynopsisSpec, g: int, intervals: int) -> None:
+    def __init__(self, spec: SynopsisSpec, g: int = 0) -> None:
         if len(spec.panes.offsets) != 1 or spec.longest % spec.panes.period:
             raise InternalError(
                 "the panes of a join synopsis are all of one length, which divides its windows"
@@ -79,8 +80,12 @@ class JoinSynopsis(ABC):
         # Who keeps totals by slot beside it.
         self.dependents: list[Dependent] = []
         self._waiting: list[Results] = []
-        self._intervals = intervals
-        self.cells, self.cell_floats = self._empty(intervals, self.groups.size)
+        self.cells, self.cell_floats = self._empty(self._intervals, self.groups.size)
+
+    @property
+    @abstractmethod
+    def _intervals(self) -> int:
+        """How many intervals there are cells of."""
 
     def _empty(self, intervals: int, slots: int) -> tuple[Int64Array, Float64Array]:
         shape = (intervals, class_count(self.g), slots)
@@ -121,7 +126,7 @@ class JoinSynopsis(ABC):
         for each in due:
             live = each.where(each.panes > newest - self.b)
             if len(live.slots):
-                self._enter(live.panes, live.classes, live.slots, live.ints, live.floats)
+                self._enter(live)
         self._close()
         self._forget_groups()
         for column, words in self.words.items():
@@ -133,15 +138,13 @@ class JoinSynopsis(ABC):
         """Make room for the `fresh` youngest panes, in place of as many oldest."""
 
     @abstractmethod
-    def _enter(
-        self,
-        panes: Int64Array,
-        classes: Int64Array,
-        slots: Int64Array,
-        ints: Int64Array,
-        floats: Float64Array,
-    ) -> None:
+    def _enter(self, come: Results) -> None:
         """Results of live panes."""
+
+    def _add(self, come: Results, places: Int64Array) -> None:
+        """Add results to the cells of intervals."""
+        rows = come.classes, come.slots, come.ints, come.floats
+        kernels.add_rows(self.cells, self.cell_floats, places, *rows, self.ops)
 
     def _close(self) -> None:  # noqa: B027 (most have nothing to do here)
         """All results have entered."""
@@ -223,9 +226,14 @@ class JoinSynopsis(ABC):
             return [self.layout.empty(self.groups.size) for _ in lengths]
         return self._totals_of(lengths)
 
-    @abstractmethod
     def _totals_of(self, lengths: Sequence[tuple[int, int]]) -> list[tuple[Int64Array, Float64Array]]:
         """Checked lengths, after an update."""
+        known = {pair: self._probe(*pair) for pair in dict.fromkeys(lengths)}
+        return [known[pair] for pair in lengths]
+
+    @abstractmethod
+    def _probe(self, first: int, second: int) -> tuple[Int64Array, Float64Array]:
+        """The same for one pair of lengths."""
 
     @property
     def nbytes(self) -> int:
@@ -264,8 +272,10 @@ class JoinSynopsis(ABC):
         self._reserve(self.groups.size)
         self.newest, self._waiting = newest, waiting
         if newest is not None:
+            # It may be shorter than the one before it.
+            entered = entered.where(entered.panes > newest - self.b)
             self._open(self.b)
-            self._enter(entered.panes, entered.classes, entered.slots, entered.ints, entered.floats)
+            self._enter(entered)
             self._close()
 
     def snapshot(self) -> State:

@@ -113,12 +113,14 @@ def answered(synopsis, chosen, ints, floats):
     return {key: [c[i] for c in columns] for i, key in enumerate(keys) if ints[i, 0]}
 
 
-def check(synopsis, chosen, past, boundary, width, rng):
-    pairs = [(n, n) for n in range(1, synopsis.b + 1)]
+def check(synopsis, chosen, past, boundary, width, rng, most=None):
+    """`most`: the longest windows that it knows in full."""
+    most = most or synopsis.b
+    pairs = [(n, n) for n in range(1, most + 1)]
     pairs += [
         (one, two)
-        for one in range(1, synopsis.b + 1)
-        for two in range(max(1, one - synopsis.g), min(synopsis.b, one + synopsis.g) + 1)
+        for one in range(1, most + 1)
+        for two in range(max(1, one - synopsis.g), min(most, one + synopsis.g) + 1)
     ]
     some = [pairs[i] for i in rng.permutation(len(pairs))[:8]]
     for (one, two), (ints, floats) in zip(some, synopsis.totals_of(some), strict=True):
@@ -156,6 +158,29 @@ def test_totals_are_those_of_the_join_of_both_windows(kind, listed, seed, b, g, 
         # What arrived beyond the update waits; time goes on from the last pane that has any.
         now = max([until, *(max(one, two) for one, two, _ in past)])
         now = -(-now // width) * width
+
+
+@pytest.mark.parametrize(("kind", "listed"), KINDS, ids=NAMES)
+@settings(max_examples=15)
+@given(seed=st.integers(0, 2**32), b=st.integers(2, 9), longer=st.integers(-6, 6))
+def test_one_that_becomes_longer_or_shorter_forgets_no_more_than_it_must(kind, listed, seed, b, longer):
+    rng = np.random.default_rng(seed)
+    chosen, g = select(listed), min(1, b - 1)
+    synopsis = kind(spec_of(chosen, 1, b), g)
+    past: list[tuple[int, int, dict[str, object]]] = []
+    known = b
+    for now in range(6, 14):
+        first, second, table = results(rng, 8, now - 1, now, b + 8)
+        for partial in preaggregate_results(first, second, table, synopsis.spec, g):
+            synopsis.absorb(partial)
+        past.extend(zip(first.tolist(), second.tolist(), table.to_pylist(), strict=True))
+        synopsis.advance(now)
+        if now == 9:
+            synopsis = kind(spec_of(chosen, 1, max(g + 1, b + longer)), g).copied_from(synopsis)
+            known = min(b, synopsis.b)
+        check(synopsis, chosen, past, now, 1, rng, known)
+        if now >= 9:
+            known = min(synopsis.b, known + 1)
 
 
 def test_an_interval_holds_results_by_their_older_tuple():
