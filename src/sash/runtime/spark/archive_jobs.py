@@ -83,7 +83,7 @@ class ArchiveJobs:
             with explained_failures(self._spark):
                 given = context.parallelize(tasks, len(tasks)).map(_rewritten).collect()
         finally:
-            context.setLocalProperty(_POOL, None)
+            context.setLocalProperty(_POOL, "default")
         results = []
         for (task, _), result in zip(tasks, given, strict=True):
             if isinstance(result, SashError):
