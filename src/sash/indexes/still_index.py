@@ -138,49 +138,51 @@ class StillIndex:
 
     def spans(self, condition: Condition) -> list[tuple[int, int]] | None:
         """Where the tuples lie that can fulfil a condition; None: the index cannot tell."""
+        is_hashed = self._heads is not None
         if isinstance(condition, Among):
-            places = []
-            for value in condition.values:
-                key = _key(self._type, value, self._heads is not None)
-                if key is None:
-                    return None
-                places += self._equal(key)
-            if len(places) > 1:
-                places = sorted(set(places))
-        else:
-            bounds = (condition.low, condition.high)
-            low, high = (None if b is None else _key(self._type, b, self._heads is not None) for b in bounds)
-            is_known = (low is None) == (condition.low is None) and (high is None) == (condition.high is None)
-            if self._heads is not None or not is_known:
+            keys = [_key(self._type, value, is_hashed) for value in condition.values]
+            if None in keys:
                 return None
-            first, last = 0, len(self._keys)
-            if low is not None:
-                # The last value of a range may be the bound, and then those after it are in the next one.
-                first = self._rank(low, is_after=condition.is_low_open)
-            if high is not None and self._is_grouped:
-                last = min(last, self._rank(high, is_after=False) + 1)
-            elif high is not None:
-                last = self._rank(high, is_after=not condition.is_high_open)
-            places = [(first, last)]
-        return [(int(self._ends[begin]), int(self._ends[end])) for begin, end in places if begin < end]
+            places = (
+                self._equal(keys[0]) if len(keys) == 1 else sorted({p for k in keys for p in self._equal(k)})
+            )
+            return [self._span(place, place + 1) for place in places]
+        bounds = (condition.low, condition.high)
+        low, high = (None if bound is None else _key(self._type, bound, is_hashed) for bound in bounds)
+        is_known = (low is None) == (condition.low is None) and (high is None) == (condition.high is None)
+        if is_hashed or not is_known:
+            return None
+        first, last = 0, len(self._keys)
+        if low is not None:
+            # The last value of a range may be the bound, and then those after it are in the next one.
+            first = self._rank(low, is_after=condition.is_low_open)
+        if high is not None and self._is_grouped:
+            last = min(last, self._rank(high, is_after=False) + 1)
+        elif high is not None:
+            last = self._rank(high, is_after=not condition.is_high_open)
+        return [self._span(first, last)] if first < last else []
+
+    def _span(self, first: int, last: int) -> tuple[int, int]:
+        """Where the tuples of some places of the directory lie."""
+        return int(self._ends[first]), int(self._ends[last])
 
     def find(self, spans: Sequence[tuple[int, int]]) -> Ints:
         """The positions of the tuples that lie there, in order of arrival."""
         parts = [self._rows[begin:end] for begin, end in spans]
-        rows = parts[0] if len(parts) == 1 else np.concatenate([_NO_ROWS, *parts])
-        return np.sort(rows).astype(np.int64)
+        rows = (parts[0] if len(parts) == 1 else np.concatenate([_NO_ROWS, *parts])).astype(np.int64)
+        rows.sort()
+        return rows
 
-    def _equal(self, key: Any) -> list[tuple[int, int]]:
+    def _equal(self, key: Any) -> list[int]:
         """The places of the directory that have a key."""
         if self._heads is not None:
             bucket = bucket_of(key, len(self._heads) - 1)
             begin, end = self._heads[bucket], self._heads[bucket + 1]
-            slots = begin + np.flatnonzero(self._keys[begin:end] == key)
-            return [(int(slot), int(slot) + 1) for slot in slots]
+            return [int(begin) + int(slot) for slot in np.flatnonzero(self._keys[begin:end] == key)]
         first = self._rank(key, is_after=False)
         if first == len(self._keys) or (self._keys[first] != key and not self._is_grouped):
             return []
-        return [(first, first + 1)]
+        return [first]
 
     def _rank(self, key: Any, *, is_after: bool) -> int:
         """How many entries of the directory come before a key, or, after it, up to it."""

@@ -588,7 +588,7 @@ class Engine:
         through, definitions = self.plane.complete_through, self.plan.streams
         sinks = self.outputs.commit(through, self.plane.streams, is_last=entry.is_last)
         aside = self._aside.commit()
-        self._keeping.take(harvest.results, definitions, through)
+        self._keeping.take(self.keep(entry.number), harvest.results, definitions, through)
         panes = self._save_panes(entry.number, harvest)
         if self._checkpoint is not None:
             parts = self.plane.parts.values()

@@ -25,9 +25,11 @@ from sash.runtime.retained import (
     KeptFile,
     Snapshot,
     forget,
+    in_order,
     index_kept,
     kept_rows,
     live,
+    put_together,
 )
 from sash.runtime.stage import ChunkResult
 
@@ -69,11 +71,23 @@ class Keeping:
             forget(replace(keep, batch=_EVERY), self.files, streams)
 
     def take(
-        self, results: Iterable[ChunkResult], streams: Iterable[StreamDefinition], through: int | None
+        self,
+        keep: Keep | None,
+        results: Iterable[ChunkResult],
+        streams: Iterable[StreamDefinition],
+        through: int | None,
     ) -> None:
         """Keep the rows of a batch, and no longer those that are too old."""
-        self.files.extend(result.kept for result in results if result.kept is not None)
-        self.files = live(self.files, streams, through)
+        if keep is None:
+            self.files = []
+            return
+        new = [result.kept for result in results if result.kept is not None]
+        files = live([*self.files, *new], streams, through)
+        self.files = []
+        for stream in streams:
+            own = in_order(file for file in files if file.stream == stream.name)
+            has_more = any(file.stream == stream.name for file in new)
+            self.files += put_together(keep, own, stream) if has_more else own
 
     def forget(self, keep: Keep | None, streams: Iterable[StreamDefinition]) -> None:
         """Remove files that no committed state needs."""

@@ -120,7 +120,7 @@ class Question:
             if stream.name not in self._plan.feeds and self._plan.scans_of(stream.name)
         ]
         self._links = links_by_scan(self._plan)
-        # Whether rows were left out that have no match in the state that was evaluated.
+        # Whether rows were left out that have no match in the state that was evaluated: later ones may have.
         self._is_partial = False
         self._feeds = [_Feed(self._plan, name, base_dir) for name in self._plan.feeds]
         self._probes = {scan.name: Probe(scan, self._plan.stream(scan.stream)) for scan in self._plan.scans}
@@ -185,7 +185,7 @@ class Question:
             self._found = from_synopsis(self._asked, snapshot.panes, snapshot.streams, snapshot.through)
             self._state = snapshot
             return
-        if self._is_partial:
+        if self._is_partial or any(self._is_known_in_part(file) for file in snapshot.kept):
             self._begin_again()
         since = self._since
         if since is None:
@@ -219,8 +219,12 @@ class Question:
             pass
         self._evaluated += 1
 
+    def _is_known_in_part(self, file: KeptFile) -> bool:
+        """Whether rows of a file may have been taken in from those that it was put together from."""
+        return bool(self._taken) and file.chunks > 1 and file.name not in self._taken
+
     def _begin_again(self) -> None:
-        """Forget what was taken in: rows that come may have matches among those that were left out."""
+        """Forget what was taken in."""
         self._plane = ContinuousPlane(self._plan)
         self._feeds = [_Feed(self._plan, name, self._base_dir) for name in self._plan.feeds]
         self._taken = set()

@@ -29,6 +29,8 @@ Int64Array = npt.NDArray[np.int64]
 Piece = tuple[int, Int64Array, pa.Table]
 Placed = tuple[int, Condition]
 """A condition, and the number of the column that it is about."""
+Found = tuple[Int64Array, list[Int64Array | pa.Array]]
+"""Instants of rows, and their columns: Arrow's, or the bits of values that have 64."""
 # Of a file more than one row in so many is not looked up: reading it all is faster.
 _DENSE = 8
 
@@ -54,62 +56,58 @@ class Probe:
         Of those that do not fulfil `more`, too, none is wanted.
         Gives the rank of each piece; what is looked up in files that follow one another is one piece.
         """
-        places = [place_of(self.stream, name) for name in self.columns]
-        found: list[tuple[Int64Array, list[Part]]] = []
+        places = tuple(place_of(self.stream, name) for name in self.columns)
+        conditions = (*self.conditions, *more)
+        found: list[Found] = []
         for rank, file in enumerate(files):
-            positions = self._positions(file, more)
+            positions = _positions(file, conditions)
             if positions is not None:
                 if len(positions):
-                    found.append(rows_at(file, since, positions, places))
+                    found.append(file.rows_at(since, positions, places))
                 continue
-            yield from self._united(rank - 1, found)
+            yield from self._united(rank - 1, found, places, files)
             found.clear()
             yield rank, *rows_later(file.kept, file.table, self.stream, since)
-        yield from self._united(len(files), found)
+        yield from self._united(len(files), found, places, files)
 
-    def _united(self, rank: int, found: Sequence[tuple[Int64Array, list[Part]]]) -> Iterator[Piece]:
+    def _united(
+        self, rank: int, found: Sequence[Found], places: tuple[int, ...], files: Sequence[OpenFile]
+    ) -> Iterator[Piece]:
         if found:
-            columns = [_joined(parts) for parts in zip(*(rows for _, rows in found), strict=True)]
+            types = [column.type for column in files[0].columns(places)]
+            parts = zip(*(rows for _, rows in found), strict=True)
+            columns = [_joined(type_, own) for type_, own in zip(types, parts, strict=True)]
             ts = np.concatenate([ts for ts, _ in found])
             yield rank, ts, pa.Table.from_arrays(columns, names=list(self.columns))
 
     def count(self, files: Sequence[OpenFile]) -> int:
         """How many rows it gives of some files, about."""
-        found = (self._positions(file, ()) if file.indexes else None for file in files)
+        found = (_positions(file, self.conditions) if file.indexes else None for file in files)
         rows = (
             file.kept.rows if each is None else len(each) for file, each in zip(files, found, strict=True)
         )
         return sum(rows)
 
-    def _positions(self, file: OpenFile, more: Sequence[Placed]) -> Int64Array | None:
-        best, fewest = None, file.kept.rows // _DENSE
-        for place, condition in (*self.conditions, *more):
-            index = file.indexes.get(place)
-            spans = None if index is None else index.spans(condition)
-            if index is not None and spans is not None:
-                count = sum([end - begin for begin, end in spans])
-                if count <= fewest:
-                    best, fewest = (index, spans), count
-        return None if best is None else best[0].find(best[1])
+
+def _positions(file: OpenFile, conditions: Sequence[Placed]) -> Int64Array | None:
+    """The rows that the best of some conditions leads to, in order of arrival; None: not to few."""
+    best, fewest = None, file.kept.rows // _DENSE
+    for place, condition in conditions:
+        index = file.indexes.get(place)
+        spans = None if index is None else index.spans(condition)
+        if index is not None and spans is not None:
+            count = sum([end - begin for begin, end in spans])
+            if count <= fewest:
+                best, fewest = (index, spans), count
+    return None if best is None else best[0].find(best[1])
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Some rows of a column: Arrow's, or where they are numbers their 64 bits and their type."""
-
-    type: pa.DataType
-    values: Int64Array | pa.Array
-
-    @property
-    def array(self) -> pa.Array:
-        return self.values if isinstance(self.values, pa.Array) else pa.array(self.values).view(self.type)
-
-
-def _joined(parts: Sequence[Part]) -> pa.Array:
-    numbers = [part.values for part in parts if isinstance(part.values, np.ndarray)]
-    if len(numbers) == len(parts):
-        return Part(parts[0].type, np.concatenate(numbers)).array
-    return pa.concat_arrays([part.array for part in parts])
+def _joined(type_: pa.DataType, parts: Sequence[Int64Array | pa.Array]) -> pa.Array:
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return pa.array(np.concatenate(parts)).view(type_)
+    return pa.concat_arrays(
+        [pa.array(part).view(type_) if isinstance(part, np.ndarray) else part for part in parts]
+    )
 
 
 class _Column:
@@ -119,35 +117,29 @@ class _Column:
         array = one_array(column)
         self._array = array
         self._words: pa.Array | None = None
-        self._numbers: npt.NDArray[Any] | None = None
+        self._codes: npt.NDArray[Any] | None = None
+        # Of values of 64 bits, those bits.
+        self.numbers: Int64Array | None = None
         if pa.types.is_dictionary(array.type) and not array.null_count:
-            self._words, self._numbers = array.dictionary, array.indices.to_numpy()
+            self._words, self._codes = array.dictionary, array.indices.to_numpy()
         elif _is_of_64_bits(array.type) and not array.null_count:
-            self._numbers = array.view(pa.int64()).to_numpy()
+            self.numbers = array.view(pa.int64()).to_numpy()
 
-    def take(self, positions: Int64Array) -> Part:
-        if self._numbers is None:
-            # Without the dictionaries of all rows, which somebody would have to put together.
-            taken = plain(self._array.take(pa.array(positions)))
-            return Part(taken.type, taken)
-        found = self._numbers[positions]
-        if self._words is None:
-            return Part(self._array.type, found)
-        return Part(self._words.type, self._words.take(pa.array(found)))
+    @property
+    def type(self) -> pa.DataType:
+        """That of what is taken."""
+        type_ = self._array.type
+        return type_.value_type if pa.types.is_dictionary(type_) else type_
+
+    def take(self, positions: Int64Array) -> pa.Array:
+        if self._words is not None and self._codes is not None:
+            return self._words.take(pa.array(self._codes[positions]))
+        # Without the dictionaries of all rows, which somebody would have to put together.
+        return plain(self._array.take(pa.array(positions)))
 
 
 def _is_of_64_bits(type_: pa.DataType) -> bool:
     return bool(pa.types.is_int64(type_) or pa.types.is_float64(type_) or pa.types.is_timestamp(type_))
-
-
-def rows_at(
-    file: OpenFile, since: int, positions: Int64Array, places: Sequence[int]
-) -> tuple[Int64Array, list[Part]]:
-    """The instants and some columns of the rows of a file at positions, as far as they are after `since`."""
-    ts = file.ts[positions]
-    if file.kept.oldest <= since:
-        positions, ts = positions[ts > since], ts[ts > since]
-    return ts, [file.column(place).take(positions) for place in places]
 
 
 class OpenFile:
@@ -159,13 +151,28 @@ class OpenFile:
         self.ts: Int64Array = one_array(self.table.column(0)).to_numpy()
         self.indexes: dict[int, StillIndex] = {}
         self._columns: dict[int, _Column] = {}
+        self._asked: dict[tuple[int, ...], list[_Column]] = {}
         self._directory = directory
 
-    def column(self, place: int) -> _Column:
-        found = self._columns.get(place)
-        if found is None:
-            found = self._columns[place] = _Column(self.table.column(1 + place))
-        return found
+    def columns(self, places: tuple[int, ...]) -> list[_Column]:
+        """The columns with these numbers."""
+        if places not in self._asked:
+            for place in places:
+                if place not in self._columns:
+                    self._columns[place] = _Column(self.table.column(1 + place))
+            self._asked[places] = [self._columns[place] for place in places]
+        return self._asked[places]
+
+    def rows_at(self, since: int, positions: Int64Array, places: tuple[int, ...]) -> Found:
+        """The instants and some columns of the rows at positions, as far as they are after `since`."""
+        ts = self.ts[positions]
+        if self.kept.oldest <= since:
+            later = ts > since
+            positions, ts = positions[later], ts[later]
+        return ts, [
+            column.take(positions) if column.numbers is None else column.numbers[positions]
+            for column in self.columns(places)
+        ]
 
     def open_indexes(self, places: Iterable[int]) -> None:
         """Open the indexes of columns, as far as there are any."""

@@ -5,14 +5,16 @@ the run, names it. It is removed when all of its rows are older than the stream 
 change, so whoever has opened them may read on while the run removes them; who comes too late to open one
 takes a newer snapshot.
 
+Small files that follow one another are put together, eight at a time, so a stream of small batches has few.
+
 An index of a stream (CREATE INDEX) has a file beside each of these, which the same task writes: the
 sub-windows of 003, each with an index of its own that goes with it. Whoever finds none reads the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +37,11 @@ Int64Array = npt.NDArray[np.int64]
 RETAINED = "retained"
 FIRST = -(1 << 62)
 """Before every row."""
+# So many files that follow one another become one, unless it would have too many rows, or so much of what the
+# stream keeps that it would stay long after most of its rows have gone.
+_TOGETHER = 8
+_MOST_ROWS = 1 << 20
+_MOST_OF_RETAIN = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,10 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class KeptFile:
-    """The accepted rows of a chunk; those of a stream are in the order of (batch, sequence)."""
+    """The accepted rows of a chunk, or of several, by the first of them.
+
+    Those of a stream are in the order of (batch, sequence).
+    """
 
     stream: str
     batch: int
@@ -57,6 +67,7 @@ class KeptFile:
     oldest: int
     newest: int
     rows: int
+    chunks: int = 1
 
     @property
     def name(self) -> str:
@@ -68,7 +79,8 @@ class KeptFile:
 
     @property
     def _stem(self) -> str:
-        return f"{self.stream}.{self.batch:08d}.{self.sequence}"
+        several = f"+{self.chunks}" if self.chunks > 1 else ""
+        return f"{self.stream}.{self.batch:08d}.{self.sequence}{several}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +107,55 @@ def keep_rows(
     """Write the accepted rows of a chunk, at least one, with their instants."""
     file = KeptFile(stream.name, keep.batch, sequence, int(ts.min()), int(ts.max()), len(ts))
     names = [f"c{i}" for i in range(table.num_columns)]
-    rows = table.rename_columns(names).add_column(0, "ts", pa.array(ts))
+    _save_kept(keep, file, stream, table.rename_columns(names).add_column(0, "ts", pa.array(ts)))
+    return file
+
+
+def _save_kept(keep: Keep, file: KeptFile, stream: StreamDefinition, rows: pa.Table) -> None:
     for index in keep.indexes:
         if index.stream == stream.name:
             _index(keep, file, stream, index, rows)
     _save(keep.directory / file.name, rows, durable=keep.durable)
-    return file
+
+
+def put_together(keep: Keep, files: list[KeptFile], stream: StreamDefinition) -> list[KeptFile]:
+    """Files of a stream in their order, the last ones as one if they are enough of one kind."""
+    while (small := files[-_TOGETHER:]) and _belong_together(small, stream):
+        try:
+            tables = [open_kept(keep.directory / file.name) for file in small]
+        except (Gone, CheckpointError):
+            # Whoever asks for the rows is told.
+            return files
+        rows = pa.concat_tables(_alike(tables)).unify_dictionaries().combine_chunks()
+        whole = replace(
+            small[0],
+            oldest=min(file.oldest for file in small),
+            newest=max(file.newest for file in small),
+            rows=len(rows),
+            chunks=sum(file.chunks for file in small),
+        )
+        _save_kept(keep, whole, stream, rows)
+        files = [*files[:-_TOGETHER], whole]
+    return files
+
+
+def _belong_together(files: Sequence[KeptFile], stream: StreamDefinition) -> bool:
+    assert stream.retain is not None
+    span = max(file.newest for file in files) - min(file.oldest for file in files)
+    return (
+        len(files) == _TOGETHER
+        and len({file.chunks for file in files}) == 1
+        and sum(file.rows for file in files) <= _MOST_ROWS
+        and _MOST_OF_RETAIN * span <= stream.retain
+    )
+
+
+def _alike(tables: list[pa.Table]) -> list[pa.Table]:
+    """Tables with columns of the same types: a chunk may have its words in a dictionary, or not."""
+    if all(table.schema == tables[0].schema for table in tables):
+        return tables
+    names = tables[0].column_names
+    return [pa.table([plain(column) for column in table.columns], names) for table in tables]
 
 
 def index_kept(keep: Keep, kept: Iterable[KeptFile], streams: Iterable[StreamDefinition]) -> None:

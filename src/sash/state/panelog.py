@@ -18,6 +18,8 @@ from sash.state.layout import Layout
 Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
 
+# There is room for so many times what lives: twice as much before it is trimmed, and what comes meanwhile.
+ROOM = 3
 _FIRST_CAPACITY = 1024
 
 
@@ -71,7 +73,7 @@ class PaneLog:
         """Forget the rows before `position`, once they are at least half of what is stored."""
         dead = position - self.base
         if dead > 0 and 2 * dead >= self._size:
-            self._move(self._size, max(_FIRST_CAPACITY, 2 * (self._size - dead)), dead)
+            self._move(self._size, max(_FIRST_CAPACITY, ROOM * (self._size - dead)), dead)
 
     def renumber(self, place: Int64Array, slots: int) -> None:
         """Slot s becomes place[s]; there are `slots` slots now."""
@@ -87,7 +89,9 @@ class PaneLog:
 
     def _move(self, size: int, capacity: int, dead: int = 0) -> None:
         old = (self.slots, self.panes, self.previous, self.ints, self.floats)
-        self._allocate(capacity)
+        # Memory that is not new is there already.
+        if not capacity <= len(self.slots) <= 2 * capacity:
+            self._allocate(capacity)
         for source, target in zip(
             old, (self.slots, self.panes, self.previous, self.ints, self.floats), strict=True
         ):

@@ -400,6 +400,9 @@ class BasicIntervalSynopsis:
                 merged = (rows if is_all else rows.where(closed)).merged(self.ops)
                 self._sealed = PaneRows.concatenated([self._sealed, merged])
             self._open = [] if is_all else [rows.where(~closed)]
+        if self._store is None and self.filters is None:
+            # Windows that slide find their rows in a log that has come farther.
+            self._move_to_pane(pane)
 
     def next_sealed(self) -> int | None:
         """The first sealed pane that the log does not have yet."""
@@ -407,10 +410,13 @@ class BasicIntervalSynopsis:
 
     def move_to(self, boundary: int) -> None:
         """Let the log have every sealed pane that ends by `boundary`."""
-        pane = self.spec.panes.number_at(boundary)
-        count = int(np.searchsorted(self._sealed.panes, pane, side="right"))
-        if not count and pane == self._moved and self.groups.size == self._reserved:
+        self._move_to_pane(self.spec.panes.number_at(boundary))
+
+    def _move_to_pane(self, pane: int) -> None:
+        is_there = self._moved is not None and pane <= self._moved
+        if is_there and self.groups.size == self._reserved:
             return
+        count = int(np.searchsorted(self._sealed.panes, pane, side="right"))
         self._reserved = self.groups.size
         self.log.reserve_slots(self.groups.size)
         for window in self.windows.values():

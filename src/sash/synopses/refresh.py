@@ -47,6 +47,7 @@ BoolArray = npt.NDArray[np.bool_]
 FLUSH_ROWS = 1 << 20
 # So many answers in a row without any input are taken for a wrong timestamp.
 MOST_EMPTY_ANSWERS = 1_000_000
+_SIGNS = pa.array(["-", "+"])
 
 
 class _Span:
@@ -522,7 +523,7 @@ class Refresher:
                 owners, instants, signs = owners[wanted], instants[wanted], signs[wanted]
         table = {"ts": self._timestamps(instants)}
         if sign is not None and signs is not None:
-            table[sign] = pa.array(["-", "+"]).take(pa.array((signs > 0).astype(np.int64)))
+            table[sign] = _SIGNS.take(pa.array((signs > 0).astype(np.int8)))
         for output, column in zip(select.outputs, columns, strict=True):
             table[output.name] = column
         return pa.table(table), owners

@@ -8,8 +8,10 @@ moving. Space: 16 bytes a row, 40 a cell.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +19,7 @@ import numpy.typing as npt
 from sash.state import kernels
 from sash.state.jit import kernel
 from sash.state.layout import Layout
-from sash.state.panelog import PaneLog
+from sash.state.panelog import ROOM, PaneLog
 from sash.synopses.b_int_qnt import ValueRows
 from sash.synopses.rows import pane_order
 
@@ -31,13 +33,17 @@ _FIRST_CAPACITY = 1024
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Cell i is of slots[i] in panes[i] and has the rows offsets[i] … offsets[i + 1]. Panes ascend."""
+    """Cell i is of slots[i] in panes[i] and has the rows offsets[i] … offsets[i + 1]. Panes ascend.
+
+    `codes` are the values; those of a chunk, which take fewer bytes, are places in `known`, which ascends.
+    """
 
     slots: Ints
     panes: Ints
     offsets: Ints
-    values: Ints
-    counts: Ints
+    codes: npt.NDArray[Any]
+    counts: npt.NDArray[Any]
+    known: Ints | None = None
 
     @staticmethod
     def of(rows: ValueRows) -> Cells:
@@ -47,47 +53,71 @@ class Cells:
         return Cells(rows.slots[first], rows.panes[first], starts, rows.values, rows.counts)
 
     @staticmethod
-    def ordered(parts: Sequence[Cells]) -> Cells:
+    def together(parts: Sequence[Cells]) -> Cells:
         """Cells of several parts in order of pane, those of one pane and slot as one."""
         if len(parts) == 1:
             return parts[0]
         slots = np.concatenate([part.slots for part in parts])
         panes = np.concatenate([part.panes for part in parts])
         values = np.concatenate([part.values for part in parts])
-        counts = np.concatenate([part.counts for part in parts])
+        counts = np.concatenate([part.counts for part in parts], dtype=np.int64)
         lengths = np.concatenate([np.diff(part.offsets) for part in parts])
         offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
         order = pane_order(slots, panes)
         return Cells(*_laid_out(order, slots, panes, offsets, values, counts))
 
+    @staticmethod
+    def in_order(parts: Sequence[Cells]) -> Iterator[Cells]:
+        """Cells of several parts, one stretch of panes after the other: only panes that several parts have
+        are put together."""
+        found = [np.unique(part.panes) for part in parts]
+        panes, counts = np.unique(np.concatenate([*found, np.zeros(0, dtype=np.int64)]), return_counts=True)
+        owners = np.full(len(panes), -1)
+        for number, own in enumerate(found):
+            owners[np.searchsorted(panes, own)] = number
+        owners[counts > 1] = -1
+        starts = np.flatnonzero(np.diff(owners, prepend=-2)).tolist()
+        for start, stop in itertools.pairwise([*starts, len(panes)]):
+            owner, first, last = int(owners[start]), int(panes[start]), int(panes[stop - 1])
+            concerned = parts if owner < 0 else parts[owner : owner + 1]
+            yield Cells.together([part.between(first, last) for part in concerned])
+
+    @property
+    def values(self) -> Ints:
+        return self.codes if self.known is None else self.known[self.codes]
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The least and the greatest value; there are some."""
+        ends = np.array([self.codes.min(), self.codes.max()])
+        least, greatest = (ends if self.known is None else self.known[ends]).tolist()
+        return least, greatest
+
+    def between(self, first: int, last: int) -> Cells:
+        """Those of some panes."""
+        start = int(np.searchsorted(self.panes, first, side="left"))
+        stop = int(np.searchsorted(self.panes, last, side="right"))
+        return self._part(start, stop)
+
     def split(self, count: int) -> tuple[Cells, Cells]:
         """The first cells, and the others."""
-        at = int(self.offsets[count])
-        return (
-            Cells(
-                self.slots[:count],
-                self.panes[:count],
-                self.offsets[: count + 1],
-                self.values[:at],
-                self.counts[:at],
-            ),
-            Cells(
-                self.slots[count:],
-                self.panes[count:],
-                self.offsets[count:] - at,
-                self.values[at:],
-                self.counts[at:],
-            ),
-        )
+        return self._part(0, count), self._part(count, len(self.slots))
+
+    def _part(self, start: int, stop: int) -> Cells:
+        offsets = self.offsets[start : stop + 1]
+        begin, end = int(offsets[0]), int(offsets[-1])
+        rows = self.codes[begin:end], self.counts[begin:end], self.known
+        return Cells(self.slots[start:stop], self.panes[start:stop], offsets - begin, *rows)
 
     def rows(self) -> ValueRows:
         """Each row with the slot and the pane of its cell."""
         owners = np.repeat(np.arange(len(self.slots)), np.diff(self.offsets))
-        return ValueRows(self.slots[owners], self.panes[owners], self.values, self.counts)
+        counts = self.counts.astype(np.int64, copy=False)
+        return ValueRows(self.slots[owners], self.panes[owners], self.values, counts)
 
     @property
     def nbytes(self) -> int:
-        return 3 * self.slots.nbytes + 2 * self.values.nbytes
+        return 3 * self.slots.nbytes + self.codes.nbytes + self.counts.nbytes
 
 
 class ValueLog:
@@ -106,10 +136,13 @@ class ValueLog:
 
     def append(self, cells: Cells) -> None:
         """Add cells whose panes are not before the last one's; their slots are reserved."""
-        start, stop = self.rows, self.rows + len(cells.values)
+        start, stop = self.rows, self.rows + len(cells.codes)
         if stop > len(self.values):
             self._move(0, max(stop, 2 * len(self.values)))
-        self.values[start:stop] = cells.values
+        if cells.known is None:
+            self.values[start:stop] = cells.codes
+        else:
+            _decode(cells.known, cells.codes, self.values[start:stop])
         self.counts[start:stop] = cells.counts
         self.rows = stop
         bounds = cells.offsets + (self.first + start)
@@ -124,11 +157,13 @@ class ValueLog:
             is_empty = self.cells.base == self.cells.end
             live = self.first + self.rows if is_empty else int(self.cells.ints[0, 0])
             dead = live - self.first
-            self._move(dead, max(_FIRST_CAPACITY, 2 * (self.rows - dead)))
+            self._move(dead, max(_FIRST_CAPACITY, ROOM * (self.rows - dead)))
 
     def _move(self, dead: int, capacity: int) -> None:
         values, counts = self.values[dead : self.rows], self.counts[dead : self.rows]
-        self._allocate(capacity)
+        # Memory that is not new is there already.
+        if not capacity <= len(self.values) <= 2 * capacity:
+            self._allocate(capacity)
         self.values[: len(values)], self.counts[: len(counts)] = values, counts
         self.first += dead
         self.rows -= dead
@@ -149,6 +184,12 @@ class ValueLog:
     @property
     def nbytes(self) -> int:
         return self.cells.nbytes + self.values.nbytes + self.counts.nbytes
+
+
+@kernel
+def _decode(known: Ints, codes: npt.NDArray[Any], values: Ints) -> None:
+    for row in range(len(codes)):
+        values[row] = known[codes[row]]
 
 
 @kernel

@@ -92,19 +92,23 @@ class ValueCounts:
             values = self._learn(words)[values] if len(words) else values
         assert partial.values is not None
         slots = groups.encode(keys)[partial.groups] if keys else np.zeros(len(partial.panes), dtype=np.int64)
-        panes, codes, counts = partial.panes, partial.values, partial.ints[:, 0].astype(np.int64)
-        present = np.asarray(given.is_valid())[codes] if given.null_count else None
+        panes, codes, counts = partial.panes, partial.values, partial.ints[:, 0]
+        if given.null_count:
+            # NULL is not counted, and no value.
+            valid = np.asarray(given.is_valid())
+            present = valid[codes]
+            codes = (np.cumsum(valid) - 1).astype(codes.dtype)[codes[present]]
+            values, counts = values[valid], counts[present]
         if partial.offsets is None:
-            rows = (slots, panes, values[codes], counts)
-            if present is not None:
-                rows = (slots[present], panes[present], values[codes[present]], counts[present])
-            self._open.append(Cells.of(ValueRows.of(*rows)))
+            if given.null_count:
+                slots, panes = slots[present], panes[present]
+            rows = ValueRows.of(slots, panes, values[codes], counts.astype(np.int64))
+            self._open.append(Cells.of(rows))
             return
         offsets = partial.offsets
-        if present is not None:
+        if given.null_count:
             offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(present)])[offsets]
-            codes, counts = codes[present], counts[present]
-        self._open.append(Cells(slots, panes, offsets, values[codes], counts))
+        self._open.append(Cells(slots, panes, offsets, codes, counts, values))
 
     def _learn(self, words: pa.Array) -> Ints:
         """The codes of words, which become known."""
@@ -116,7 +120,12 @@ class ValueCounts:
 
     def _recode(self, codes: Ints) -> None:
         """Words have other codes, in the same order."""
-        self._open = [replace(cells, values=codes[cells.values]) for cells in self._open]
+        self._open = [
+            replace(cells, codes=codes[cells.codes])
+            if cells.known is None
+            else replace(cells, known=codes[cells.known])
+            for cells in self._open
+        ]
         self.log.live_values[:] = codes[self.log.live_values]
         self.extent = (0, len(self._words.values) - 1)
         for window in self.windows.values():
@@ -124,19 +133,17 @@ class ValueCounts:
 
     def seal(self, pane: int) -> None:
         """Nothing more comes for panes up to `pane`."""
-        if not any(len(cells.panes) and cells.panes[0] <= pane for cells in self._open):
-            if len(self._open) > _MOST_PARTS:
-                self._open = [Cells.ordered(self._open)]
-            return
-        cells = Cells.ordered(self._open)
-        closed, cells = cells.split(int(np.searchsorted(cells.panes, pane, side="right")))
-        if self._kind is not None:
-            closed = Cells.of(thinned(self._kind, closed.rows()))
-        if len(closed.values):
-            self._extend(int(closed.values.min()), int(closed.values.max()))
-        self.log.cells.reserve_slots(int(closed.slots.max(initial=-1)) + 1)
-        self.log.append(closed)
-        self._open = [cells] if len(cells.panes) else []
+        parts = [cells.split(int(np.searchsorted(cells.panes, pane, side="right"))) for cells in self._open]
+        self._open = [later for _, later in parts if len(later.panes)]
+        if len(self._open) > _MOST_PARTS:
+            self._open = [Cells.together(self._open)]
+        for closed in Cells.in_order([closed for closed, _ in parts if len(closed.panes)]):
+            if self._kind is not None:
+                closed = Cells.of(thinned(self._kind, closed.rows()))
+            if len(closed.codes):
+                self._extend(*closed.extent)
+            self.log.cells.reserve_slots(int(closed.slots.max(initial=-1)) + 1)
+            self.log.append(closed)
 
     def reserve(self, slots: int) -> None:
         """There are so many slots."""
@@ -189,7 +196,7 @@ class ValueCounts:
 
     @property
     def live_rows(self) -> int:
-        return self.log.rows + sum(len(cells.values) for cells in self._open)
+        return self.log.rows + sum(len(cells.codes) for cells in self._open)
 
     @property
     def nbytes(self) -> int:

@@ -50,9 +50,9 @@ class _Valued(Protocol):
 
 
 class _Lists(NamedTuple):
-    """Lists of values that are not written yet."""
+    """Lists of values that are not written yet, and the place of those values."""
 
-    source: Scalar | Sketched
+    source: int
     lists: Tallies
 
 
@@ -68,9 +68,15 @@ class ValueStates:
         self._first = len(synopsis.layout.operations)
         needing = dict.fromkeys(call for call in calls if algebra_of(call).kept is not Kept.MEASURES)
         self._columns = {call: self._first + 2 * number for number, call in enumerate(needing)}
-        self._frequent = {call: synopsis.frequent[call] for call in frequent_of(needing)}
-        self._source = {call: _source(call) for call in needing if call not in self._frequent}
-        self._counts = {source: synopsis.values[source] for source in self._source.values()}
+        frequent = {call: synopsis.frequent[call] for call in frequent_of(needing)}
+        self._frequent = list(frequent.values())
+        sources = list(dict.fromkeys(_source(call) for call in needing if call not in frequent))
+        self._counts = [synopsis.values[source] for source in sources]
+        # What answers each call, by its place: calls are not looked up at every boundary.
+        self._answering = [
+            (call, frequent[call]) if call in frequent else (call, sources.index(_source(call)))
+            for call in needing
+        ]
         self._texts = Dictionary(pa.string())
         self._new: list[pa.Array | _Lists] = []
         self._size = 0
@@ -101,9 +107,9 @@ class ValueStates:
         return (*self._window, int(self.follows_some))
 
     def advance(self, boundary: int) -> None:
-        for counts in self._counts.values():
+        for counts in self._counts:
             counts.window(self._key).advance(boundary)
-        for items in self._frequent.values():
+        for items in self._frequent:
             items.advance(boundary)
 
     def beside(self, ints: Ints, slots: Ints) -> Ints:
@@ -111,17 +117,16 @@ class ValueStates:
         if not self._columns:
             return ints
         columns = [ints]
-        windows = {source: counts.window(self._key) for source, counts in self._counts.items()}
-        tallies: dict[Scalar | Sketched, Tallies] = {}
-        for window in windows.values():
+        windows = [counts.window(self._key) for counts in self._counts]
+        tallies: dict[int, Tallies] = {}
+        for window in windows:
             if self.follows_some and isinstance(window, ValueWindow):
                 window.follow(slots)
-        for call in self._columns:
-            if call in self._frequent:
-                bits = self._frequent[call].answer(slots).texts()
+        for call, source in self._answering:
+            if isinstance(source, FrequentItems):
+                bits = source.answer(slots).texts()
                 valid = np.asarray(bits.is_valid())
             else:
-                source = self._source[call]
                 counts, window = self._counts[source], windows[source]
                 if not isinstance(window, ValueWindow):
                     bits, valid = answer_from_index(call, window, slots, counts)
@@ -148,7 +153,7 @@ class ValueStates:
     def _written(self) -> list[pa.Array]:
         """All texts that are new, in order."""
         texts = list(self._new)
-        by_source: dict[Scalar | Sketched, list[int]] = defaultdict(list)
+        by_source: dict[int, list[int]] = defaultdict(list)
         for i, new in enumerate(self._new):
             if isinstance(new, _Lists):
                 by_source[new.source].append(i)

@@ -140,13 +140,17 @@ def _count(
     index: Ints,
     first: int,
     counts: Ints,
+    totals: Ints,
 ) -> None:
     """Add the rows of cells to the counters of their values; slots without an index do not count."""
     for cell in range(start, stop):
         at = index[cell_slots[cell]]
         if at >= 0:
+            total = 0
             for row in range(bounds[cell, 0] - first_row, bounds[cell, 1] - first_row):
                 counts[at, row_values[row] - first] += sign * row_counts[row]
+                total += row_counts[row]
+            totals[at] += sign * total
 
 
 @kernel
@@ -167,13 +171,15 @@ def _chained(slots: Ints, heads: Ints, previous: Ints, base: int, left: int, rig
 
 
 @kernel
-def _ranked(slots: Ints, index: Ints, first: int, counts: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
+def _ranked(
+    slots: Ints, index: Ints, first: int, counts: Ints, totals: Ints, part: int, whole: int
+) -> tuple[Ints, Ints]:
     """The value at rank ⌈n·part/whole⌉ of each slot, and n; it is looked for from the nearer end."""
-    found, totals = np.zeros(len(slots), dtype=np.int64), np.zeros(len(slots), dtype=np.int64)
+    found, often = np.zeros(len(slots), dtype=np.int64), np.zeros(len(slots), dtype=np.int64)
     for i in range(len(slots)):
         at = index[slots[i]]
-        total = counts[at].sum()
-        totals[i] = total
+        total = totals[at]
+        often[i] = total
         if total > 0:
             # No product that overflows.
             rank = (total // whole) * part + ((total % whole) * part + whole - 1) // whole
@@ -188,7 +194,7 @@ def _ranked(slots: Ints, index: Ints, first: int, counts: Ints, part: int, whole
                     left -= counts[at, column]
                     column -= 1
             found[i] = first + column
-    return found, totals
+    return found, often
 
 
 @kernel
@@ -324,6 +330,7 @@ class _Counters:
         self.index[slots] = np.arange(len(slots))
         self.used = len(slots)
         self.counts = np.zeros((reserved, width), dtype=np.int64)
+        self.totals = np.zeros(reserved, dtype=np.int64)
 
     def has_room(self, slots: int, extent: tuple[int, int]) -> bool:
         """Whether there are counters for all values, and so many slots more."""
@@ -347,7 +354,8 @@ class _Counters:
 
     def _count(self, log: ValueLog, slots: Ints, bounds: Ints, start: int, stop: int, sign: int) -> None:
         rows = log.values, log.counts, log.first
-        _count(slots, bounds, start, stop, *rows, sign, self._reaching(log), self.first, self.counts)
+        counters = self.first, self.counts, self.totals
+        _count(slots, bounds, start, stop, *rows, sign, self._reaching(log), *counters)
 
     def _reaching(self, log: ValueLog) -> Ints:
         """The index, long enough for all slots of the log."""
@@ -369,11 +377,11 @@ class _Counters:
         return Tallies(slots, *_most_counted(slots, self.index, self.first, self.counts, k))
 
     def quantiles(self, slots: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
-        return _ranked(slots, self.index, self.first, self.counts, part, whole)
+        return _ranked(slots, self.index, self.first, self.counts, self.totals, part, whole)
 
     @property
     def nbytes(self) -> int:
-        return self.index.nbytes + self.counts.nbytes
+        return self.index.nbytes + self.counts.nbytes + self.totals.nbytes
 
 
 class ValueWindow:

@@ -90,8 +90,8 @@ def probed(monkeypatch) -> list[int]:
         found.append(len(positions))
         return original(file, since, positions, places)
 
-    original = probe.rows_at
-    monkeypatch.setattr("sash.runtime.probe.rows_at", rows_at)
+    original = probe.OpenFile.rows_at
+    monkeypatch.setattr(probe.OpenFile, "rows_at", rows_at)
     return found
 
 

@@ -104,8 +104,8 @@ def test_a_probe_of_any_type_finds_what_sql_finds(kind, seed, tmp_path: Path, mo
         probed.append(len(positions))
         return original(file, since, positions, places)
 
-    original = probe.rows_at
-    monkeypatch.setattr(probe, "rows_at", rows_at)
+    original = probe.OpenFile.rows_at
+    monkeypatch.setattr(probe.OpenFile, "rows_at", rows_at)
     peek = Peek(tmp_path / "state")
     found_any = 0
     for condition in CONDITIONS:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sash.synopses import value_cells
 from sash.synopses.b_int_qnt import ValueRows
 from sash.synopses.value_cells import Cells, ValueLog
 
@@ -24,6 +27,12 @@ def cells_of(rows: list[Row]) -> Cells:
     return Cells.of(ValueRows.of(slots, panes, values))
 
 
+def coded(cells: Cells) -> Cells:
+    """The same, as a chunk has them."""
+    known, codes = np.unique(cells.values, return_inverse=True)
+    return replace(cells, codes=codes.astype(np.uint8), counts=cells.counts.astype(np.uint16), known=known)
+
+
 def counted(cells: Cells) -> Counter[Row]:
     rows = cells.rows()
     found: Counter[Row] = Counter()
@@ -36,13 +45,29 @@ def counted(cells: Cells) -> Counter[Row]:
 
 @given(st.lists(triples | sparse, min_size=1, max_size=4))
 def test_parts_become_one_cell_a_pane_and_slot_in_order_of_pane(parts: list[list[Row]]) -> None:
-    cells = Cells.ordered([cells_of(part) for part in parts])
+    cells = Cells.together([cells_of(part) for part in parts])
     assert counted(cells) == Counter(row for part in parts for row in part)
     pairs = list(zip(cells.panes.tolist(), cells.slots.tolist(), strict=True))
     assert len(set(pairs)) == len(pairs)
     assert cells.panes.tolist() == sorted(cells.panes.tolist())
     for begin, end in zip(cells.offsets[:-1], cells.offsets[1:], strict=True):
         assert (np.diff(cells.values[begin:end]) > 0).all()
+
+
+@given(st.lists(st.tuples(triples | sparse, st.booleans()), max_size=4))
+def test_stretches_of_panes_have_all_cells_once_and_in_order(parts: list[tuple[list[Row], bool]]) -> None:
+    given_ = [coded(cells_of(rows)) if is_coded else cells_of(rows) for rows, is_coded in parts]
+    found: Counter[Row] = Counter()
+    last = -1
+    for stretch in Cells.in_order(given_):
+        assert last < stretch.panes[0]
+        assert (np.diff(stretch.panes) >= 0).all()
+        last = int(stretch.panes[-1])
+        pairs = list(zip(stretch.panes.tolist(), stretch.slots.tolist(), strict=True))
+        assert len(set(pairs)) == len(pairs)
+        assert stretch.extent == (stretch.values.min(), stretch.values.max())
+        found += counted(stretch)
+    assert found == Counter(row for rows, _ in parts for row in rows)
 
 
 @given(triples, st.integers(0, 5))
@@ -54,13 +79,16 @@ def test_a_split_loses_nothing(rows: list[Row], pane: int) -> None:
     assert (tail.panes >= pane).all()
 
 
-@given(st.lists(triples, max_size=6), st.integers(0, 30))
-def test_a_log_keeps_the_rows_of_each_cell_when_its_front_goes(parts: list[list[Row]], trimmed: int) -> None:
-    log = ValueLog()
+@given(st.lists(triples, max_size=6), st.integers(0, 30), st.sampled_from([1, 4, 1024]))
+def test_a_log_keeps_the_rows_of_each_cell_when_its_front_goes(
+    parts: list[list[Row]], trimmed: int, capacity: int
+) -> None:
+    with patch.object(value_cells, "_FIRST_CAPACITY", capacity):
+        log = ValueLog()
     expected: list[tuple[int, int, list[int], list[int]]] = []
     for number, part in enumerate(parts):
         cells = cells_of([(5 * number + pane, slot, value) for pane, slot, value in part])
-        log.append(cells)
+        log.append(coded(cells) if number % 2 and len(cells.codes) else cells)
         for i, (begin, end) in enumerate(zip(cells.offsets[:-1], cells.offsets[1:], strict=True)):
             own = (cells.values[begin:end].tolist(), cells.counts[begin:end].tolist())
             expected.append((int(cells.panes[i]), int(cells.slots[i]), *own))
