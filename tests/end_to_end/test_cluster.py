@@ -83,7 +83,7 @@ def test_joins_and_archives_on_two_workers_that_have_sash_from_the_driver_only(t
         )  # fmt: skip
         run.until(lambda: any(shared.glob("archived-*")))
         os.kill(executors_in(spark.work)[0], signal.SIGKILL)
-        done = run.end()
+        done = run.end(240)
         assert (done.code, done.err) == (0, ""), done.out
         assert "finished" in done.out
         wait_until(lambda: run.survivors() == [], 20)

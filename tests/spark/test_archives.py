@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 from tests.spark.kit import run, stopping_after
 
 from sash.archive import SlotResult, open_snapshot
@@ -33,9 +34,9 @@ SELECT COUNT(*) AS n FROM pairs;
 
 
 def test_a_run_that_is_stopped_and_goes_on_fills_the_archives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
 ) -> None:
-    """Each update is a job, however small."""
+    """Each update is a job, however small, in a pool beside that of the batches."""
     jobs: list[int] = []
     work = ArchiveJobs._job
 
@@ -52,6 +53,7 @@ def test_a_run_that_is_stopped_and_goes_on_fills_the_archives(
     program = PROGRAM.format(out="out")
     assert run(tmp_path, program, monitor=watching, stop=stop, **options).interrupted
     again = run(tmp_path, program, **options)
+    assert spark.sparkContext._jsc.sc().getPoolForName("archives").isDefined()
     assert max(jobs) <= 4
     assert len(jobs) > 5
     for name in ("pairs", "alone", "counts", "latest"):
