@@ -73,8 +73,13 @@ class Started:
         """What a terminal does with Ctrl-C."""
         os.killpg(self._process.pid, number)
 
-    def end(self) -> Outcome:
-        code = self._process.wait(PATIENCE)
+    def end(self, seconds: float = PATIENCE) -> Outcome:
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            # Who has no patience left leaves nothing behind.
+            self.send_to_group(signal.SIGKILL)
+            raise
         return Outcome(code, self._logs[0].read_text(), self._logs[1].read_text())
 
     def survivors(self) -> list[int]:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 from tests.spark.kit import run, stopping_after
 
 from sash.archive import SlotResult, open_snapshot
 from sash.experiments import archive_parallel
 from sash.experiments.archive_data import Feed
-from sash.runtime.spark import pipeline
 from sash.runtime.spark.archive_jobs import ArchiveJobs
 
 PROGRAM = """
@@ -34,9 +34,9 @@ SELECT COUNT(*) AS n FROM pairs;
 
 
 def test_a_run_that_is_stopped_and_goes_on_fills_the_archives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
 ) -> None:
-    """Each update is a job, however small."""
+    """Each update is a job, however small, in a pool beside that of the batches."""
     jobs: list[int] = []
     work = ArchiveJobs._job
 
@@ -44,15 +44,16 @@ def test_a_run_that_is_stopped_and_goes_on_fills_the_archives(
         jobs.append(len(tasks))
         return work(self, tasks)
 
-    monkeypatch.setattr(pipeline, "ArchiveJobs", lambda spark, state: ArchiveJobs(spark, state, worth=0))
     monkeypatch.setattr(ArchiveJobs, "_job", counted)
     whole = run(tmp_path, PROGRAM.format(out="whole"), "inline")
     stop = threading.Event()
     options: dict[str, Any] = {"batch_rows": 300, "checkpoint": tmp_path / "checkpoint", "partitions": 2}
+    options["max_driver_update"] = 1
     watching = stopping_after(1, stop)
     program = PROGRAM.format(out="out")
     assert run(tmp_path, program, monitor=watching, stop=stop, **options).interrupted
     again = run(tmp_path, program, **options)
+    assert spark.sparkContext._jsc.sc().getPoolForName("archives").isDefined()
     assert max(jobs) <= 4
     assert len(jobs) > 5
     for name in ("pairs", "alone", "counts", "latest"):

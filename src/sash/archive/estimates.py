@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 
 @dataclass(slots=True)
@@ -34,10 +35,10 @@ class ArrivalRate:
         return self._rate
 
 
-def guess_deaths(born: Ints, to_come: Ints, rate: ArrivalRate, span: int) -> Ints:
-    """When rows leave that stay until some more tuples have arrived, at the latest after `span`."""
+def guess_deaths(since: Ints, to_come: Numbers, rate: ArrivalRate, span: int) -> Ints:
+    """When rows leave that stay until some more tuples have come since an instant, for `span` at most."""
     speed = rate.per_microsecond
     if not speed:
-        return born + span
+        return since + span
     waiting = np.clip(np.ceil(to_come / speed), 1, span).astype(np.int64)
-    return born + waiting
+    return since + waiting

@@ -147,7 +147,7 @@ class Manifest:
     def from_text(text: str, path: Path) -> Manifest:
         body, _, checksum = text.rstrip("\n").rpartition("\n")
         if f"{zlib.crc32(body.encode()):08x}" != checksum:
-            raise damaged(path, f"checksum {checksum[:8]}", f"checksum {zlib.crc32(body.encode()):08x}")
+            raise damaged(path, "text that ends with its checksum", f"{len(text)} characters that do not")
         data = json.loads(body)
         if data["format"] != FORMAT:
             raise ArchiveError(

@@ -7,7 +7,7 @@ under a temporary name first, so sub-indices can be written in parallel, anywher
 from __future__ import annotations
 
 import os
-import threading
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -98,7 +98,8 @@ def rewrite_slot(task: SlotTask, rows: pa.Table | None = None, taken: Taken | No
     segments = task.kept
     written: Segment | None = None
     if whole.num_rows:
-        token = f"{os.getpid()}-{threading.get_ident()}"
+        # On another machine a process may have the same number.
+        token = uuid.uuid4().hex
         written = write_segment(root, task.name, task.spec, whole, token, durable=task.durable)
         segments = (*segments, written)
     return SlotResult(

@@ -213,7 +213,8 @@ def locate(
 
     With birth and death a row's place is arithmetic. Otherwise rows of its key are looked at, in the
     sub-indices that foresee its death. Where deaths are guesses, those that are `due` come first, and the
-    others if a guess was wrong. Of equal rows in a sub-index the oldest goes.
+    others if a guess was wrong. Of equal rows the one goes that was to die first, so that who stays is
+    found where the guess says.
     """
     spec = manifest.spec
     marks = told_marks(asked, spec)
@@ -241,7 +242,7 @@ def _stored(
     through: int,
     keys: Collection[SlotKey],
 ) -> pa.Table:
-    """Live rows of the keys of some rows in some sub-indices, with their places, oldest first."""
+    """Live rows of the keys of some rows in some sub-indices, with their places, first those to die first."""
     spec = manifest.spec
     where = among_rows(asked, spec.columns, spec.key)
     standing = standing.narrowed(where)
@@ -254,7 +255,7 @@ def _stored(
         rows = strike(alive(rows, spec, through, manifest.floors), standing.of(key, slot.cleaned), spec)
         found.append(_placed(rows, spec, key.layout, np.full(rows.num_rows, key.slot)))
     table = pa.concat_tables(found)
-    return table.take(pc.sort_indices(table, [(BORN, "ascending")]))
+    return table.take(pc.sort_indices(table, [(DIES, "ascending"), (BORN, "ascending")]))
 
 
 def _candidates(

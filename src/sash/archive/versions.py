@@ -71,7 +71,7 @@ class Versions:
         """The versions that there are, oldest first."""
         try:
             names = os.listdir(self.root / VERSIONS)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(int(name) for name in names if len(name) == _DIGITS and name.isdigit())
 

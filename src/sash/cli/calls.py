@@ -53,6 +53,7 @@ class RunOptions:
     policy: str | None = None
     max_queries: int | None = None
     max_driver_groups: int | None = None
+    max_driver_update: int | None = None
 
 
 def bind(text: str) -> Program:
@@ -111,6 +112,7 @@ def run(
         policy=options.policy,
         max_queries=options.max_queries,
         max_driver_groups=options.max_driver_groups,
+        max_driver_update=options.max_driver_update,
         debug=options.debug,
         monitor=monitor,
         stop=stop,

@@ -181,6 +181,14 @@ def run(
             help="Divide a GROUP BY of more groups among partitions; 1,000,000 unless told, 0: always.",
         ),
     ] = None,
+    max_driver_update: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Have Spark tasks do updates of archives that read and write more; unless told 1GB, on a "
+            "cluster 128MB; none: the driver does all.",
+        ),
+    ] = None,
     metrics: MetricsOption = None,
     prometheus: PrometheusOption = None,
     metrics_port: MetricsPortOption = None,
@@ -211,6 +219,7 @@ def run(
             policy,
             max_queries,
             max_driver_groups,
+            calls.size(max_driver_update, "--max-driver-update"),
         )
         _run(text, base_dir, options, quiet=quiet)
 

@@ -44,7 +44,7 @@ def measure_at(feed: Feed, scale: str, note: Note = silent) -> Result:
         root = Path(folder)
         note("starting Spark", 0.0)
         with spark_session("local[*]", root / "spark.log", optimising=True) as spark:
-            jobs = ArchiveJobs(spark, root, worth=0)
+            jobs = ArchiveJobs(spark, root, here=1)
             rewrites: dict[str, Rewrites] = {ONE: rewrite_here, THREADS: rewrite_in_threads, SPARK: jobs}
             updates: dict[str, list[float]] = {name: [] for name in rewrites}
             writers = {

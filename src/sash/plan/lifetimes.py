@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from sash.lang import algebra
 from sash.lang.algebra import Node, WindowKind, WindowSpec
 from sash.lang.bound import StreamDefinition
+from sash.lang.values import Named
+from sash.plan.scalars import column_scalar
 
 Streams = Mapping[str, StreamDefinition]
 
@@ -66,11 +69,16 @@ def sub_window_grain(node: Node, streams: Streams, step: int) -> int | None:
     return step if length is not None and length % step == 0 else None
 
 
+ARRIVAL = "sash arrival "
+"""What the names of columns begin with that tell when the parts of a result arrived."""
+
+
 class Counted(NamedTuple):
-    """A window of the last `rows` tuples of a stream."""
+    """A window of the last `rows` tuples of a stream, which a query calls by its `qualifier`."""
 
     stream: str
     rows: int
+    qualifier: str
 
 
 def counted_windows(node: Node) -> tuple[Counted, ...]:
@@ -84,7 +92,7 @@ def counted_windows(node: Node) -> tuple[Counted, ...]:
                 stream = _bare(each.input)
                 if each.spec.partition or not isinstance(stream, algebra.Stream):
                     return ()
-                found.append(Counted(stream.name, each.spec.rows))
+                found.append(Counted(stream.name, each.spec.rows, stream.qualifier))
             case algebra.Window() | algebra.Select() | algebra.Project() | algebra.Join():
                 pass
             case algebra.RelationJoin() | algebra.Relation() | algebra.Stream() | algebra.Output():
@@ -92,6 +100,35 @@ def counted_windows(node: Node) -> tuple[Counted, ...]:
             case _:
                 return ()
     return tuple(found)
+
+
+def with_arrivals(plan: algebra.Output, streams: Streams) -> algebra.Output:
+    """The plan with columns that tell when the parts of results arrived, if it joins windows of rows only.
+
+    A result leaves with the first of its parts, and how much of its window a part has before it follows from
+    when it came (000, section 4.2).
+    """
+    windows = [node for node in plan.walk() if isinstance(node, algebra.Window)]
+    if len(windows) < 2 or len(counted_windows(plan)) < len(windows):
+        return plan
+    found, _ = _with_arrivals(plan, streams)
+    assert isinstance(found, algebra.Output)
+    return found
+
+
+def _with_arrivals(node: Node, streams: Streams) -> tuple[Node, dict[str, algebra.Field]]:
+    """The node, and by qualifier of a stream the column with the times of its tuples."""
+    if isinstance(node, algebra.Stream):
+        name = f"{node.qualifier}.{streams[node.name].timestamp}"
+        return node, {node.qualifier: next(field for field in node.fields if field.name == name)}
+    below = [_with_arrivals(child, streams) for child in node.children]
+    known = {name: field for _, fields in below for name, field in fields.items()}
+    node = node.with_children(tuple(child for child, _ in below))
+    if isinstance(node, algebra.Project):
+        added = tuple(Named(ARRIVAL + name, column_scalar(field)) for name, field in known.items())
+        node = replace(node, outputs=(*node.outputs, *added))
+        known = {name: algebra.Field(ARRIVAL + name, field.type) for name, field in known.items()}
+    return node, known
 
 
 def _length(spec: WindowSpec, unit: int) -> int | None:

@@ -24,6 +24,7 @@ from sash.plan.choices import choices_of
 from sash.plan.cost import Statistics
 from sash.plan.join_guests import NO_JOINS, JoinGuest, JoinHosts, plan_joins_beside
 from sash.plan.join_synopses import SharedJoin, readers_in
+from sash.plan.lifetimes import with_arrivals
 from sash.plan.optimize import optimize
 from sash.plan.periodic import NO_HOSTS, Hosts, PeriodicPlan, is_periodic, plan_periodic
 from sash.plan.physical import Choices, Exec, to_physical
@@ -235,7 +236,10 @@ def united(plans: Sequence[RunPlan]) -> tuple[RunPlan, dict[str, str]]:
 
 def _continuous(query: QueryDefinition, program: Program, statistics: Statistics) -> ContinuousQuery:
     choices = choices_of(dict(query.options), query.plan)
-    physical = to_physical(optimize(query.plan, statistics, choices.strategy).estimate, choices)
+    plan = query.plan
+    if query.archive is not None:
+        plan = with_arrivals(plan, {stream.name: stream for stream in program.streams})
+    physical = to_physical(optimize(plan, statistics, choices.strategy).estimate, choices)
     leaves = list(physical.logical.walk())
     for leaf in leaves:
         if isinstance(leaf, algebra.Archive):

@@ -65,7 +65,7 @@ class ArchiveSink(Sink):
         self.root = (base_dir / Path(definition.sink).expanduser()).absolute()
         self.report: UpdateReport | None = None
         self._rewrite = rewrite
-        self._lives = expected_lives(query) if self.spec.is_estimated else None
+        self._lives = expected_lives(query, plan) if self.spec.is_estimated else None
         self._writer: ArchiveWriter | None = None
         self._waiting: list[pa.Table] = []
         self._through: int | None = None
@@ -156,6 +156,9 @@ class ArchiveSink(Sink):
         return {"through": self._last}
 
     def _begin(self, changes: pa.Table, reached: int) -> None:
+        guesses = None if self._lives is None else self._lives.deaths(changes, reached)
+        if guesses is not None:
+            changes = changes.set_column(changes.column_names.index(DIES), DIES, pa.array(guesses))
         if self._worker is None:
             self.report = self._update(changes, reached)
             return
@@ -177,8 +180,7 @@ class ArchiveSink(Sink):
         rows, taken = changes.filter(enters), changes.filter(pc.invert(enters))
         names = list(self.spec.columns.names)
         if self.spec.is_estimated:
-            guesses = pc.add(rows.column(BORN), self._guessed_life())
-            rows = rows.set_column(rows.column_names.index(DIES), DIES, guesses)
+            self._fit_layout()
         else:
             names.append(DIES)
         update = Update(
@@ -193,21 +195,19 @@ class ArchiveSink(Sink):
             self._reconsider()
         return report
 
-    def _guessed_life(self) -> int:
-        """How long new rows are taken to live; sub-indices are laid out anew if that has become another."""
+    def _fit_layout(self) -> None:
+        """Lay sub-indices out anew if results have come to live much longer, or shorter."""
         assert self._writer is not None
         manifest = self._writer.manifest
         ahead = manifest.entry.span or self.spec.span
-        usual = None if self._lives is None else self._lives.usual
         longest = None if self._lives is None else self._lives.longest
-        if usual is None or longest is None:
-            return ahead
+        if longest is None:
+            return
         fits = longest <= ahead <= _ROOM * max(longest, self.spec.every)
         if not fits and len(manifest.layouts) == 1:
             updates = -(-2 * longest // self.spec.every)
             entry = manifest.entry
             self._writer.migrate(entry.technique, entry.grid, span=updates * self.spec.every)
-        return usual
 
     def _reconsider(self) -> None:
         """An archive that has grown or shrunk, or is asked more or less, may go over to another technique."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sash.archive import open_snapshot
 from sash.archive.versions import Versions
@@ -78,8 +79,21 @@ def described(archives: Sequence[ArchiveDefinition], base_dir: Path) -> pa.Table
                 found = snapshot.describe()
             row |= {name: getattr(found, name) for name in _DESCRIBED.names if hasattr(found, name)}
             row["technique"] = " to ".join(found.techniques)
+            row["balance"] = round(found.balance, 2)
         rows.append(row)
     return pa.Table.from_pylist(rows, _DESCRIBED)
+
+
+def shows_archives(program: Program) -> bool:
+    """Whether nothing but SHOW ARCHIVES is asked."""
+    return [show.kind for show in program.shows] == ["archive"]
+
+
+def shown_archives(program: Program, base_dir: Path) -> OnceAnswer:
+    """The answer to SHOW ARCHIVES, of the instant of the oldest archive."""
+    table = described(program.archives, base_dir)
+    oldest = pc.min(table.column("through").cast(pa.int64())).as_py()
+    return OnceAnswer(table, oldest, -1, Isolation.WS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ def spec_of(query: ContinuousQuery, plan: RunPlan) -> ArchiveSpec:
     flow = build(replace(plan, continuous=(query,), one_time=()))
     operator = flow.vertices[flow.outputs[query.name]].operator
     assert isinstance(operator, Lives)
-    columns = Schema(tuple(Column(field.name, field.type) for field in query.plan.fields))
+    columns = Schema(tuple(Column(field.name, field.type) for field in query.definition.plan.fields))
     streams = {stream.name: stream for stream in plan.streams}
     life = operator.life
     grain = None
@@ -79,11 +79,12 @@ def _guessed(query: ContinuousQuery, definition: ArchiveDefinition) -> int:
     return max(lengths, default=_GUESSED_UPDATES * definition.every)
 
 
-def expected_lives(query: ContinuousQuery) -> ExpectedLives | None:
+def expected_lives(query: ContinuousQuery, plan: RunPlan) -> ExpectedLives | None:
     """Where rates of arrival tell how long rows live; None: they do not."""
     windows = counted_windows(query.plan)
     parts = sum(isinstance(node, algebra.Window) for node in query.plan.walk())
-    return ExpectedLives(windows, parts) if windows else None
+    units = {stream.name: stream.unit for stream in plan.streams}
+    return ExpectedLives(windows, parts, units) if windows else None
 
 
 def layout_of(definition: ArchiveDefinition, spec: ArchiveSpec) -> Arrangement:

@@ -26,6 +26,8 @@ class Options:
     max_state: int | None = None
     max_memory: int | None = None
     max_driver_groups: int = MAX_DRIVER_GROUPS
+    # Bytes; None: as many as are written sooner without a job, 0: no bound.
+    max_driver_update: int | None = None
     record_history: Path | None = None
     given: Given = field(default_factory=dict)
     refresh: str = EXACT

@@ -46,7 +46,7 @@ def _archive(definition: ArchiveDefinition, plan: RunPlan) -> str:
     layout = layout_of(definition, spec)
     kind = "foreseen ends, rows may be taken back" if spec.is_strict else "foreseen ends"
     if spec.is_estimated:
-        kind = "guessed ends" if expected_lives(query) is None else "ends guessed from rates of arrival"
+        kind = "guessed ends" if expected_lives(query, plan) is None else "ends guessed from rates of arrival"
     how = layout.text
     if definition.technique == AUTO and definition.grid is None:
         how += " (AUTO: small as yet, asked little)"

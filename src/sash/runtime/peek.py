@@ -19,7 +19,13 @@ from sash.plan.join_guests import JoinGuest, served
 from sash.plan.join_synopses import SharedJoin, readers_in
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec
 from sash.plan.run_plan import reads_archives
-from sash.runtime.archived import known_archive, once_archived, without_archives
+from sash.runtime.archived import (
+    known_archive,
+    once_archived,
+    shown_archives,
+    shows_archives,
+    without_archives,
+)
 from sash.runtime.checkpoint import Checkpoint, Manifest
 from sash.runtime.ledger import Ledger
 from sash.runtime.look import OnceAnswer, look
@@ -39,17 +45,21 @@ _TRIES = 20
 
 
 def question_in(text: str, known: Known) -> Program:
-    """The program of one SELECT over what is known."""
+    """The program of one SELECT, or of SHOW ARCHIVES, over what is known."""
     # The last ';' may be left away; it stands on a line of its own in case of a comment before it.
     ended = text if text.rstrip().endswith(";") else f"{text}\n;"
     program = bind_program(ended, known)
-    if len(program.one_time) != 1 or len(program.statements) != 1:
-        raise UserError("a question is one SELECT", hint="ask for one thing at a time", id="not-a-question")
+    if len(program.statements) != 1 or not (program.one_time or shows_archives(program)):
+        raise UserError(
+            "a question is one SELECT, or SHOW ARCHIVES",
+            hint="ask for one thing at a time",
+            id="not-a-question",
+        )
     return program
 
 
 def ask_archives(directories: Sequence[Path], text: str) -> OnceAnswer:
-    """Answer a SELECT over archives, each called as CREATE ARCHIVE called it; no pipeline has to run."""
+    """Answer a question about archives, each called as CREATE ARCHIVE called it; no pipeline has to run."""
     known = Known()
     for directory in directories:
         archive = known_archive(directory)
@@ -59,6 +69,8 @@ def ask_archives(directories: Sequence[Path], text: str) -> OnceAnswer:
             )
         known.archives[archive.name] = archive
     program = question_in(text, known)
+    if shows_archives(program):
+        return shown_archives(program, Path())
     return once_archived(without_archives(program.one_time[0], program, Path()), Path())
 
 
@@ -69,12 +81,14 @@ class Peek:
     directory: Path
 
     def ask(self, text: str, base_dir: Path | None = None, isolation: Isolation | None = None) -> OnceAnswer:
-        """Answer a SELECT over the windows as they are.
+        """Answer a SELECT over the windows as they are, or SHOW ARCHIVES.
 
         Relative paths of relations count from `base_dir`; left out, from where the pipeline's do.
         """
         program = question_in(text, self.known())
         base_dir = base_dir or self._checkpoint.base_dir
+        if shows_archives(program):
+            return shown_archives(program, base_dir)
         (question,) = program.one_time
         given: Given = {}
         if reads_archives(question.plan):

@@ -31,6 +31,7 @@ def run_program(
     max_state: int | None = None,
     max_memory: int | None = None,
     max_driver_groups: int | None = None,
+    max_driver_update: int | None = None,
     aside: Path | None = None,
     record_history: Path | None = None,
     refresh: str | None = None,
@@ -46,7 +47,8 @@ def run_program(
 
     `desk` is where others ask for something meanwhile. `max_state` bounds the bytes of state of a partition
     (None: as this machine can bear, 0: no bound), `max_memory` those of this process. A grouping of more than
-    `max_driver_groups` groups is kept in partitions, where there are any.
+    `max_driver_groups` groups is kept in partitions, where there are any. An update of an archive that reads
+    and writes more than `max_driver_update` bytes is a Spark job (None: as is quicker, 0: never).
     `record_history` is a file for the movements of windows and the questions that are asked meanwhile.
     Relations that are `given` are not read.
     `refresh` is exact or elastic, `policy` the scheduler of the latter, `max_queries` how many queries there
@@ -65,7 +67,8 @@ def run_program(
     refuse_what_cannot_run(program)
     options = Options(
         base_dir=base_dir,
-        checkpoint=checkpoint,
+        # Executors have working directories of their own.
+        checkpoint=None if checkpoint is None else checkpoint.absolute(),
         aside=aside,
         batch_rows=batch_rows or DEFAULT_BATCH_ROWS,
         master=master,
@@ -73,6 +76,7 @@ def run_program(
         max_state=max_state,
         max_memory=max_memory,
         max_driver_groups=MAX_DRIVER_GROUPS if max_driver_groups is None else max_driver_groups,
+        max_driver_update=max_driver_update,
         record_history=record_history,
         given=given or {},
         refresh=one_of("refresh", refresh or EXACT, MODES),

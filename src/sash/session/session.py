@@ -64,6 +64,7 @@ def connect(
     max_queries: int | None = None,
     partitions: int | None = None,
     max_driver_groups: int | None = None,
+    max_driver_update: int | None = None,
 ) -> Session:
     """A session. Relative paths in CQL count from `base_dir`; the rest is as in `sash run`."""
     return Session(
@@ -79,6 +80,7 @@ def connect(
         max_queries,
         partitions,
         max_driver_groups,
+        max_driver_update,
     )
 
 
@@ -99,6 +101,7 @@ class Session:
         max_queries: int | None = None,
         partitions: int | None = None,
         max_driver_groups: int | None = None,
+        max_driver_update: int | None = None,
     ) -> None:
         if runtime not in RUNTIMES:
             raise UserError(
@@ -112,6 +115,8 @@ class Session:
             raise UserError("partitions must be at least 1", got=str(partitions), id="option")
         if max_driver_groups is not None and max_driver_groups < 0:
             raise UserError("max_driver_groups must not be negative", got=str(max_driver_groups), id="option")
+        if max_driver_update is not None and max_driver_update < 0:
+            raise UserError("max_driver_update must not be negative", got=str(max_driver_update), id="option")
         # A notebook may change its working directory; the session stays where it was opened.
         self.base_dir = Path(base_dir).expanduser().absolute()
         if not self.base_dir.is_dir():
@@ -132,6 +137,7 @@ class Session:
             "max_queries": max_queries,
             "partitions": partitions,
             "max_driver_groups": max_driver_groups,
+            "max_driver_update": max_driver_update,
         }
         self._known = Known()
         self._handles: dict[str, Query] = {}

@@ -160,6 +160,18 @@ def test_windows_of_rows_with_guessed_expirations(technique, tmp_path):
                     assert bag(snapshot.probe(key)) == model.bag(lambda v, key=key: v[0] == key)
 
 
+def test_of_equal_rows_the_one_goes_that_was_to_die_first(tmp_path):
+    """So the other one lies where its death is expected, though it is older."""
+    older, sooner = Row((1, "a", 0.0), 2, 60), Row((1, "a", 0.0), 5, 22)
+    with ArchiveWriter(tmp_path, COUNTED, "countrebuild", (3, 3), durable=False) as writer:
+        writer.update(Update(0, 10, table([older, sooner])))
+        gone = table([sooner]).drop_columns([BORN, DIES])
+        report = writer.update(Update(1, 20, table([]), gone))
+        assert report.unmatched == 0
+        with writer.snapshot() as snapshot:
+            assert snapshot.scan(columns=[BORN, DIES]).to_pylist() == [{BORN: 2, DIES: 60}]
+
+
 @pytest.mark.parametrize("technique", COUNTABLE)
 def test_windows_of_rows_with_positions(technique, tmp_path):
     rng = random.Random(6)

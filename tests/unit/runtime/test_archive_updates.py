@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from tests.unit.archive.crash_kit import Countdown
 from tests.unit.runtime.archiving_kit import BODIES, JOIN, STRICT, check, folder, run, text_of
 from tests.unit.runtime.metrics.metrics_kit import parse, value
 
-from sash.archive import ArchiveWriter, asked, open_snapshot
+from sash.archive import BORN, ArchiveWriter, asked, open_snapshot
 from sash.errors import ArchiveError
-from sash.plan.lifetimes import Counted
+from sash.plan.lifetimes import ARRIVAL, Counted
 from sash.runtime import engine, outputs
 from sash.runtime.archive_sink import ArchiveSink
 from sash.runtime.checkpoint import Checkpoint
@@ -24,7 +26,8 @@ from sash.runtime.promises import PROMISED, Promises
 from sash.runtime.report import StreamCounts
 
 __all__ = ["folder"]
-END = 119 // 7 * 7_000_000
+SECOND = 1_000_000
+END = 119 // 7 * 7 * SECOND
 
 
 @pytest.fixture
@@ -147,23 +150,98 @@ def test_a_promise_that_is_gone_is_found_out(folder, monkeypatch):
 
 
 def arrived(rows, seconds):
-    return {"a": StreamState(seconds * 1_000_000, 0, False, StreamCounts(rows))}
+    return {"a": StreamState(seconds * SECOND, 0, False, StreamCounts(rows))}
 
 
 def test_lives_follow_the_rate_of_arrivals():
     """7 rows at a row a second live 7 s; when rows come twice as fast, the guess comes nearer to 3.5 s."""
-    lives = ExpectedLives([Counted("a", 7)], 1)
-    guesses = [(lives.longest, lives.usual)]
+    lives = ExpectedLives([Counted("a", 7, "a")], 1, {"a": SECOND})
+    assert (lives.longest, lives.deaths(results([8]), 10 * SECOND)) == (None, None)
     lives.observe(arrived(10, 10))
-    guesses.append((lives.longest, lives.usual))
-    assert guesses == [(None, None), (7_000_000, 7_000_000)]
+    # At 10 s there have come two more since the 8th: five are to come, at a row a second.
+    assert (lives.longest, deaths(lives, [8, 10], 10)) == (7 * SECOND, [15, 17])
     lives.observe(arrived(30, 20))
-    assert lives.longest == round(7 / 1.5 * 1_000_000)
+    assert lives.longest == round(7 / 1.5 * SECOND)
     lives.observe(arrived(30, 20))
-    assert lives.longest == round(7 / 1.5 * 1_000_000)
-    joined = ExpectedLives([Counted("a", 8), Counted("a", 4)], 2)
-    joined.observe(arrived(10, 10))
-    assert (joined.longest, joined.usual) == (4_000_000, 2_000_000)
+    assert lives.longest == round(7 / 1.5 * SECOND)
+
+
+def test_a_result_is_to_leave_with_the_first_of_its_parts():
+    """
+    a: a row a second, 8 in the window     arrived 9 s ──────────── leaves 17 s
+    b: a row a second, 4 in the window        arrived 8 s ─── 12 s
+    """
+    windows = [Counted("a", 8, "a"), Counted("a", 4, "a#2")]
+    lives = ExpectedLives(windows, 2, {"a": SECOND})
+    lives.observe(arrived(10, 10))
+    assert deaths(lives, [9, 10, 10], 10, a=[9, 4, 10], b=[8, 10, 10]) == [12, 12, 14]
+    # Where a window of time takes results away, too, only an average is known.
+    mixed = ExpectedLives([Counted("a", 8, "a")], 2, {"a": SECOND})
+    mixed.observe(arrived(10, 10))
+    assert deaths(mixed, [9, 10], 10) == [13, 14]
+
+
+def results(born, **parts):
+    """Results with the instants of their birth and, in the stream's unit, of the arrival of their parts."""
+    names = {"a": f"{ARRIVAL}a", "b": f"{ARRIVAL}a#2"}
+    columns = {BORN: pa.array([each * SECOND for each in born], pa.int64())}
+    return pa.table(columns | {names[name]: pa.array(times, pa.int64()) for name, times in parts.items()})
+
+
+def deaths(lives, born, at, **parts):
+    found = lives.deaths(results(born, **parts), at * SECOND)
+    assert found is not None
+    return (found // SECOND).tolist()
+
+
+TWO = "SELECT a.k, a.v, b.v AS w FROM a [ROWS 20 SLIDE 2], b [ROWS 10 SLIDE 2] WHERE a.k = b.k"
+THREE = (
+    "SELECT x.k, x.v, b.v AS w FROM a [ROWS 20] x, b [ROWS 12], a [ROWS 9] y "
+    "WHERE x.k = b.k AND b.k = y.k AND x.v > 2"
+)
+RATES = {
+    "random": (THREE, lambda rng, ts: rng.randint(0, 4)),
+    "alternating": (TWO, lambda rng, ts: 1 if ts // 12 % 2 else 5),
+    "with a silence": (TWO, lambda rng, ts: 0 if 20 <= ts < 35 else 2),
+}
+
+
+@pytest.mark.parametrize("rates", RATES)
+def test_joins_of_windows_of_rows_at_any_rates(folder, rates):
+    """Whatever the guesses, after every batch the archive holds just the live results; stopped once."""
+    body, rate = RATES[rates]
+    rng = random.Random(rates)
+    arrive(folder, rng, 60, rate, 9)
+    technique = {"random": "COUNTREBUILD 3x3", "alternating": "COUNTNOREBUILD 2x4"}.get(rates, "AUTO")
+    text = text_of(body, technique, every="4 SEC")
+    first, _ = run(folder, text, batch_rows=26, batches=3)
+    rest, _ = run(folder, text, batch_rows=34)
+    reports = (*first.reports, *rest.reports)
+    updates = [report.archives["kept"] for report in reports if report.archives]
+    assert len(updates) > 5
+    assert all(update.unmatched == 0 for update in updates)
+    assert sum(update.removed for update in updates) > 30
+
+
+def test_what_leaves_a_join_of_windows_of_rows_lies_where_the_guess_says(folder):
+    """Two rows a second in each stream, and hardly any equal results, of which another one could go."""
+    arrive(folder, random.Random(3), 70, lambda rng, ts: 2, 1 << 40)
+    body = "SELECT a.k, a.v, b.v AS w FROM a [ROWS 40], b [ROWS 25] WHERE a.k = b.k"
+    watch, _ = run(folder, text_of(body, "COUNTREBUILD 4x4", every="2 SEC"), batch_rows=12, checkpoint=False)
+    updates = [report.archives["kept"] for report in watch.reports if report.archives][9:-1]
+    assert len(updates) > 9
+    assert all(0 < update.sought <= update.scheduled < update.sub_indices for update in updates)
+
+
+def arrive(folder, rng, seconds, rate, values):
+    """Rows of both streams, so many in each second as `rate` says."""
+    for name in "ab":
+        rows = [
+            {"ts": ts, "k": rng.randint(0, 4), "v": rng.randint(0, values), "life": 0}
+            for ts in range(seconds)
+            for _ in range(rate(rng, ts))
+        ]
+        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
 
 def test_results_of_a_window_of_rows_are_laid_out_by_the_rate(folder):

@@ -21,7 +21,7 @@ from tests.unit.runtime.archiving_kit import (
 )
 
 from sash.archive import ArchiveWriter, open_snapshot
-from sash.errors import ArchiveError, BindError, CheckpointError, DuplicateName, SinkError
+from sash.errors import ArchiveError, BindError, CheckpointError, DuplicateName, SinkError, UserError
 from sash.lang import bind_program
 from sash.runtime.archived import described, once_archived, without_archives
 from sash.runtime.checkpoint import Checkpoint
@@ -256,6 +256,18 @@ def test_what_there_is_to_show(folder):
     assert row["rows"] > 0
     assert (row["versions"], row["segments"]) == (2, 4)
     assert row["balance"] >= 1
+    directory = folder / "archives" / "kept"
+    for answer in (
+        Peek(folder / "checkpoint").ask("SHOW ARCHIVES"),
+        ask_archives([directory], "show archives;"),
+    ):
+        (shown,) = answer.table.to_pylist()
+        assert shown | {"sink": row["sink"]} == row
+        assert answer.instant == 119 // 7 * 7_000_000
+    with pytest.raises(UserError, match="one SELECT, or SHOW ARCHIVES"):
+        ask_archives([directory], "SHOW STREAMS")
+    with pytest.raises(ArchiveError, match="there is no archive in"):
+        ask_archives([folder / "a.jsonl"], "SHOW ARCHIVES")
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sash.errors import InternalError
-from sash.operators.aggregates.arguments import Argument, Given
+from sash.operators.aggregates.arguments import Given
 from sash.operators.aggregates.events import Events
-from sash.operators.aggregates.frequent import Pairs
-from sash.operators.aggregates.measure import Measure
+from sash.operators.aggregates.listed import Listed
 from sash.operators.aggregates.tally import from_value_table, value_table
 from sash.operators.delta import Ints
 from sash.operators.operator import State
@@ -22,7 +20,6 @@ from sash.state.countedtree import (
     LEAST,
     SECOND,
     SIZE,
-    CountedTree,
     Tree,
     at_or_after,
     has_room,
@@ -118,54 +115,20 @@ def _follow(
     return len(numbers)
 
 
-class Histograms(Measure):
-    """`ranges`: what the values are called, if they are numbers of ranges."""
-
-    def __init__(self, argument: Argument, ranges: tuple[str, ...] | None) -> None:
-        self._argument = argument
-        self._ranges = ranges
-        self._kinds = np.zeros(0, dtype=np.int64)
-        self._tree = CountedTree()
-        self._pairs: Pairs | None = None
-
+class Histograms(Listed):
     def follow(self, events: Events, given: Given) -> None:
         self._kinds = grown(self._kinds, events.capacity, 0)
         if given.moved is not None:
             self._tree.recode(SECOND, *given.moved)
-        begins, ends = (np.zeros(events.samples, dtype=np.int64) for _ in range(2))
-        values, counts = (np.zeros(8 * (events.samples + 1), dtype=np.int64) for _ in range(2))
-        about = np.zeros(1, dtype=np.int64)
         order = events.by_group()
         ordered = events.numbers[order], given.signs[order], given.ordinals[order], events.marks[order]
-        samples = begins, ends, values, counts, about
-        done = 0
-        while done < len(events.groups):
-            done = _look_all(done, events.groups, self._kinds, self._tree.tree, *samples)
-            if done < len(events.groups):
-                samples = _with_room(*samples)
-        done = 0
-        while done < len(events):
-            done = _follow(done, *ordered, self._kinds, self._tree.tree, *samples)
-            if done < 0:
-                raise InternalError("a negative tuple takes back a value that is not there")
-            if done < len(events):
-                if has_room(self._tree.tree):
-                    samples = _with_room(*samples)
-                else:
-                    self._tree.grow()
-        begins, ends, values, counts, _ = samples
-        self._pairs = Pairs(begins, ends, values, counts, self._argument, self._ranges)
-
-    def pairs(self) -> Pairs:
-        """The samples of the last batch."""
-        assert self._pairs is not None
-        return self._pairs
-
-    def settle(self) -> None:
-        self._pairs = None
-
-    def reset(self, numbers: Ints) -> None:
-        self._kinds[numbers] = 0
+        kinds = self._kinds
+        self._sample(
+            events,
+            8 * (events.samples + 1),
+            lambda done, tree, samples: _look_all(done, events.groups, kinds, tree, *samples),
+            lambda done, tree, samples: _follow(done, *ordered, kinds, tree, *samples),
+        )
 
     def snapshot(self, numbers: Ints, rows: Ints) -> State:
         groups, ordinals, _, counts = self._tree.entries()
@@ -186,10 +149,3 @@ class Histograms(Measure):
     @property
     def nbytes(self) -> int:
         return self._tree.nbytes + self._kinds.nbytes
-
-
-def _with_room(
-    begins: Ints, ends: Ints, values: Ints, counts: Ints, about: Ints
-) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-    size = 2 * len(values)
-    return begins, ends, grown(values, size, 0), grown(counts, size, 0), about

@@ -5,7 +5,9 @@ The driver puts the new rows of each into a file where the state of the run is, 
 rows do not pass through the JVM. What tasks have written becomes a version when the driver commits it; until
 then it is nothing, so a task may fail, or run twice. Jobs run beside those of batches. An update that has
 little to do is done by threads of the driver, because a job takes longer to start: up to 128 MB on a cluster
-and, where tasks have no other cores than the driver (`archive-parallel` measures it), up to 1 GB.
+and, where tasks have no other cores than the driver (`archive-parallel` measures it), up to 1 GB, unless
+`--max-driver-update` says otherwise. Whether executors see the directory is asked at the first update,
+however small: later the run would have to end for it.
 """
 
 from __future__ import annotations
@@ -19,32 +21,43 @@ from pyspark.sql import SparkSession
 
 from sash.archive import SlotResult, SlotTask, SlotWork, rewrite_in_threads
 from sash.archive.taken import Taken
+from sash.archive.versions import DATA
 from sash.errors import ArchiveError, SashError
 from sash.runtime.files import save_file, told
+from sash.runtime.spark.executors import asked
 from sash.runtime.spark.failures import explained_failures
 from sash.runtime.spark.masters import is_local
 from sash.runtime.wire import pack_state, unpack_state
 
-_WORTH_A_JOB = 128_000_000
-_WORTH_A_JOB_HERE = 1_000_000_000
+_LARGE = 128_000_000
+_LARGE_HERE = 1_000_000_000
 _FOLDER = "archived"
+_POOL = "spark.scheduler.pool"
 
 
 class ArchiveJobs:
     """Rewrites sub-indices in Spark tasks; `state` is a folder that they share with the driver.
 
-    What has fewer than `worth` bytes to read and write is done here.
+    What has at most `here` bytes to read and write is done here: None for what is usual, 0 for all.
     """
 
-    def __init__(self, spark: SparkSession, state: Path, worth: int | None = None) -> None:
+    def __init__(self, spark: SparkSession, state: Path, here: int | None = None) -> None:
         self._spark = spark
         self._state = state
-        here = is_local(str(spark.sparkContext.master))
-        self._worth = worth if worth is not None else _WORTH_A_JOB_HERE if here else _WORTH_A_JOB
+        self._master = str(spark.sparkContext.master)
+        usual = _LARGE_HERE if is_local(self._master) else _LARGE
+        self._here = usual if here is None else here
+        # Directories that executors see.
+        self._shared: set[str] = set()
 
     def __call__(self, work: Sequence[SlotWork]) -> list[SlotResult]:
+        if not self._here:
+            return rewrite_in_threads(work)
+        if not is_local(self._master):
+            for root in {each.task.root for each in work} - self._shared:
+                self._check_shared(root)
         busy = sorted((each for each in work if not each.is_idle), key=lambda each: -each.size)
-        if len(busy) < 2 or sum(each.size for each in busy) < self._worth:
+        if len(busy) < 2 or sum(each.size for each in busy) <= self._here:
             return rewrite_in_threads(work)
         folder = self._state / f"{_FOLDER}-{uuid.uuid4().hex}"
         with told(folder, "make"):
@@ -55,24 +68,41 @@ class ArchiveJobs:
             shutil.rmtree(folder, ignore_errors=True)
         return [*results, *(each.done() for each in work if each.is_idle)]
 
+    def _check_shared(self, root: str) -> None:
+        for answer in asked(self._spark, self._master, Path(root) / DATA):
+            if not answer.sees_token:
+                raise _not_shared(root, f"the executor on {answer.host} does not see it")
+            if not answer.may_write:
+                raise _not_shared(root, f"the executor on {answer.host} may not write to it")
+        self._shared.add(root)
+
     def _job(self, tasks: Sequence[tuple[SlotTask, Path]]) -> list[SlotResult]:
         context = self._spark.sparkContext
-        with explained_failures(self._spark):
-            given = context.parallelize(tasks, len(tasks)).map(_rewritten).collect()
+        context.setLocalProperty(_POOL, "archives")
+        try:
+            with explained_failures(self._spark):
+                given = context.parallelize(tasks, len(tasks)).map(_rewritten).collect()
+        finally:
+            context.setLocalProperty(_POOL, "default")
         results = []
         for (task, _), result in zip(tasks, given, strict=True):
             if isinstance(result, SashError):
                 raise result
             for segment in result.segments:
                 if not (Path(task.root) / segment.name).exists():
-                    raise ArchiveError(
-                        f"the archive '{task.root}' is not the same directory on all machines",
-                        got=f"no '{segment.name}', which a task has written",
-                        hint="executors write archives themselves: name a directory that all machines share",
-                        id="archive-shared",
-                    )
+                    raise _not_shared(task.root, f"no '{segment.name}', which a task has written")
             results.append(result)
         return results
+
+
+def _not_shared(root: str, got: str) -> ArchiveError:
+    return ArchiveError(
+        f"the archive '{root}' is not the same directory on all machines",
+        got=got,
+        hint="executors write archives: name a directory that all machines share, "
+        "or let the driver do it alone, with --max-driver-update none",
+        id="archive-shared",
+    )
 
 
 def _posted(work: SlotWork, path: Path) -> tuple[SlotTask, Path]:

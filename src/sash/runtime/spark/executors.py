@@ -41,12 +41,7 @@ class Seen:
 
 def check_executors(spark: SparkSession, master: str, shared: Path | None) -> None:
     """Raise unless executors come and can work; `shared` is a folder that they must see and may write to."""
-    with _token(shared) as token:
-        try:
-            seen = _ask(spark, master, token)
-        except (PySparkException, Py4JError) as failure:
-            raise _refusal(full_text(failure), master) from failure
-    for answer in seen:
+    for answer in asked(spark, master, shared):
         if answer.missing is not None:
             raise missing_module(answer.missing, answer.host)
         if shared is not None and not answer.sees_token:
@@ -61,6 +56,15 @@ def check_executors(spark: SparkSession, master: str, shared: Path | None) -> No
                 hint="let the user that the executors run as write to that folder",
                 id="checkpoint-not-shared",
             )
+
+
+def asked(spark: SparkSession, master: str, shared: Path | None) -> list[Seen]:
+    """What tasks find where they run."""
+    with _token(shared) as token:
+        try:
+            return _ask(spark, master, token)
+        except (PySparkException, Py4JError) as failure:
+            raise _refusal(full_text(failure), master) from failure
 
 
 def look(token: str | None) -> Seen:

@@ -57,7 +57,7 @@ def run_spark(program: Program, options: Options, stop: threading.Event, desk: D
                     spark_session(options.master, log, options.checkpoint) as spark,
                     Stages(engine, state) as stages,
                 ):
-                    engine.outputs.rewrite = ArchiveJobs(spark, state)
+                    engine.outputs.rewrite = ArchiveJobs(spark, state, options.max_driver_update)
                     # Only now are old outputs replaced: whatever keeps Spark from starting leaves them alone.
                     engine.open_outputs()
                     _Pipeline(spark, engine, stages, state).run(stop, desk)

@@ -37,6 +37,9 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
+    # Jobs of batches are in one pool, those of archives in another one: else a batch would wait for all tasks
+    # of an update that began before it.
+    "spark.scheduler.mode": "FAIR",
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "sash.runtime.spark.daemon",
     "spark.log.level": "WARN",
