@@ -38,14 +38,20 @@ def program(*queries):
     return bind_program(STREAM + "".join(queries))
 
 
-def run(folder: Path, *queries: str, batches: int | None = None, checkpoint: str | None = "state") -> None:
+def run(
+    folder: Path,
+    *queries: str,
+    batches: int | None = None,
+    checkpoint: str | None = "state",
+    batch_rows: int = 6,
+) -> None:
     monitor = StopAfter(batches)
     run_program(
         program(*queries),
         base_dir=folder,
         runtime="inline",
         checkpoint=None if checkpoint is None else folder / checkpoint,
-        batch_rows=6,
+        batch_rows=batch_rows,
         monitor=monitor,
         stop=monitor.stop,
     )
@@ -98,6 +104,17 @@ def test_a_guest_has_whole_windows_at_the_next_slide_and_a_longer_one_when_they_
         assert at(held["guest"], instant) == at(held["alone"], instant)
     same = [t for t in range(24, 61, 2) if at(held["longer"], t) == at(held["alone_longer"], t)]
     assert same == list(range(36, 61, 2))
+
+
+def test_a_guest_of_a_run_that_is_stopped_before_its_first_slide_is_told_all_there_is(folder):
+    run(folder, query("alone", 8), checkpoint=None)
+    # A second a batch: the guest comes at 24, and the run is stopped before 26.
+    run(folder, query("q", 8), batches=25, batch_rows=1)
+    run(folder, query("q", 8), query("guest", 8), batches=1, batch_rows=1)
+    run(folder, query("q", 8), query("guest", 8), batch_rows=1)
+    alone, guest = (contents(folder / f"{name}.jsonl", is_log=True) for name in ("alone", "guest"))
+    assert min(guest) == 26
+    assert guest[26] == alone[26]
 
 
 def test_explain_of_a_run_tells_how_join_queries_fare(folder):
