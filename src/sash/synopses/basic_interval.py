@@ -413,10 +413,10 @@ class BasicIntervalSynopsis:
         self._move_to_pane(self.spec.panes.number_at(boundary))
 
     def _move_to_pane(self, pane: int) -> None:
-        is_there = self._moved is not None and pane <= self._moved
+        count = int(np.searchsorted(self._sealed.panes, pane, side="right"))
+        is_there = not count and self._moved is not None and pane <= self._moved
         if is_there and self.groups.size == self._reserved:
             return
-        count = int(np.searchsorted(self._sealed.panes, pane, side="right"))
         self._reserved = self.groups.size
         self.log.reserve_slots(self.groups.size)
         for window in self.windows.values():
