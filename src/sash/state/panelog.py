@@ -18,9 +18,13 @@ from sash.state.layout import Layout
 Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
 
-# There is room for so many times what lives: twice as much before it is trimmed, and what comes meanwhile.
-ROOM = 3
 _FIRST_CAPACITY = 1024
+
+
+def room_for(live: int, have: int) -> int:
+    """How much room a log is to have for what lives: twice as much, and a little for what comes before the
+    dead are let go. Room that it has, and that is not far more, is not made anew."""
+    return have if 2 * live <= have <= 3 * live else max(_FIRST_CAPACITY, live * 9 // 4)
 
 
 class PaneLog:
@@ -73,7 +77,7 @@ class PaneLog:
         """Forget the rows before `position`, once they are at least half of what is stored."""
         dead = position - self.base
         if dead > 0 and 2 * dead >= self._size:
-            self._move(self._size, max(_FIRST_CAPACITY, ROOM * (self._size - dead)), dead)
+            self._move(self._size, room_for(self._size - dead, len(self.slots)), dead)
 
     def renumber(self, place: Int64Array, slots: int) -> None:
         """Slot s becomes place[s]; there are `slots` slots now."""
@@ -89,8 +93,7 @@ class PaneLog:
 
     def _move(self, size: int, capacity: int, dead: int = 0) -> None:
         old = (self.slots, self.panes, self.previous, self.ints, self.floats)
-        # Memory that is not new is there already.
-        if not capacity <= len(self.slots) <= 2 * capacity:
+        if capacity != len(self.slots):
             self._allocate(capacity)
         for source, target in zip(
             old, (self.slots, self.panes, self.previous, self.ints, self.floats), strict=True

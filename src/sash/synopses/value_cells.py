@@ -19,7 +19,7 @@ import numpy.typing as npt
 from sash.state import kernels
 from sash.state.jit import kernel
 from sash.state.layout import Layout
-from sash.state.panelog import ROOM, PaneLog
+from sash.state.panelog import PaneLog, room_for
 from sash.synopses.b_int_qnt import ValueRows
 from sash.synopses.rows import pane_order
 
@@ -157,12 +157,11 @@ class ValueLog:
             is_empty = self.cells.base == self.cells.end
             live = self.first + self.rows if is_empty else int(self.cells.ints[0, 0])
             dead = live - self.first
-            self._move(dead, max(_FIRST_CAPACITY, ROOM * (self.rows - dead)))
+            self._move(dead, room_for(self.rows - dead, len(self.values)))
 
     def _move(self, dead: int, capacity: int) -> None:
         values, counts = self.values[dead : self.rows], self.counts[dead : self.rows]
-        # Memory that is not new is there already.
-        if not capacity <= len(self.values) <= 2 * capacity:
+        if capacity != len(self.values):
             self._allocate(capacity)
         self.values[: len(values)], self.counts[: len(counts)] = values, counts
         self.first += dead
