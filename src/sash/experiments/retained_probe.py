@@ -135,29 +135,24 @@ def _compared(
     question: str, where: Callable[[int], str], asked: dict[str, _Asked], sizes: Sizes
 ) -> dict[str, Cell]:
     random = np.random.default_rng(8)
-    before = random.integers(0, sizes.values - 10, sizes.asked_before)
+    for key in random.integers(0, sizes.values - 10, sizes.asked_before):
+        asked["indexed"].find(where(int(key)))()
     keys = random.integers(0, sizes.values - 10, sizes.asked + 1)
     times: dict[str, list[float]] = {}
-    answers: dict[str, list[pa.Table]] = {}
-    for state, run in asked.items():
-        # Both are asked one question after the other: what a scan of all rows leaves in the processor's
-        # caches is no matter of the index.
-        for key in before if state == "indexed" else before[:1]:
-            run.find(where(int(key)))()
-            run.answer(where(int(key)))
-        own = answers.setdefault(state, [])
-        for number, key in enumerate(keys):
+    rows = 0
+    for number, key in enumerate(keys):
+        answers = []
+        for state, run in asked.items():
             find = run.find(where(int(key)))
-            spent = [_timed(find), _timed(lambda: own.append(run.answer(where(int(key)))))]  # noqa: B023
+            spent = [_timed(find), _timed(lambda: answers.append(run.answer(where(int(key)))))]  # noqa: B023
             # The first one loads what is compiled, and files.
             if number:
                 for what, seconds in zip(("find", "answer"), spent, strict=True):
                     times.setdefault(f"{state} {what}", []).append(1e3 * seconds)
-    for key, *found in zip(keys, *answers.values(), strict=True):
-        plain, indexed = (table.sort_by([("t", "ascending"), ("v", "ascending")]) for table in found)
+        plain, indexed = (table.sort_by([("t", "ascending"), ("v", "ascending")]) for table in answers)
         if not plain.equals(indexed):
             raise InternalError(f"an index answers {where(int(key))} otherwise than all rows do")
-    rows = sum(table.num_rows for table in answers["plain"])
+        rows += plain.num_rows
     ms = {name: statistics.median(spent) for name, spent in times.items()}
     return {
         "asked for": question,
