@@ -303,6 +303,16 @@ def count_rows(entries: Ints, totals: npt.NDArray[Any]) -> None:
 
 
 @kernel
+def has_late(ts: Ints, newest: int, slack: int) -> bool:
+    """Whether a row is more than `slack` behind the newest one before it."""
+    for row in range(len(ts)):
+        if ts[row] < newest - slack:
+            return True
+        newest = max(newest, ts[row])
+    return False
+
+
+@kernel
 def combined(numbers: Ints, width: int, codes: Ints) -> Ints:
     """numbers · width + codes."""
     out = np.empty(len(numbers), dtype=np.int64)

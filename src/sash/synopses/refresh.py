@@ -48,6 +48,7 @@ FLUSH_ROWS = 1 << 20
 # So many answers in a row without any input are taken for a wrong timestamp.
 MOST_EMPTY_ANSWERS = 1_000_000
 _SIGNS = pa.array(["-", "+"])
+_INSTANT = pa.timestamp("us", tz="UTC")
 
 
 class _Span:
@@ -531,7 +532,7 @@ class Refresher:
     def _timestamps(self, instants: Int64Array) -> pa.Array:
         if self._stream.has_integer_time:
             return pa.array(instants // self._stream.unit)
-        return pa.array(instants).cast(pa.timestamp("us", tz="UTC"))
+        return pa.array(instants).view(_INSTANT)
 
 
 def looked_up(

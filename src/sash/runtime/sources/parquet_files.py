@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from sash.errors import DataError, SourceError
 from sash.lang.bound import StreamDefinition
 from sash.lang.types import Column, Type
+from sash.operators.delta import one_array
 from sash.runtime.sources.chunk import Bools, Chunk, Int64s, Rejects, Rows
 from sash.runtime.sources.convert import NO_TIMESTAMP, OUT_OF_RANGE, event_times
 from sash.runtime.sources.failures import unreadable
@@ -247,7 +248,7 @@ def _may_overflow(metadata: pq.FileMetaData, field: pa.Field, chunk: Chunk) -> b
 
 def _typed(column: Column, values: pa.ChunkedArray, path: str) -> tuple[pa.Array, Bools | None]:
     """The column in its CQL type, and the mask of TIMESTAMP values that have no microseconds."""
-    array = values.combine_chunks()
+    array = one_array(values)
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if column.type is Type.STRING:
