@@ -337,6 +337,19 @@ def ranks_of(numbers: Ints, least: int, greatest: int) -> tuple[Ints, Ints]:
 
 
 @kernel
+def runs_of(ordered: npt.NDArray[Any]) -> tuple[Ints, Ints]:
+    """The different numbers of an array that ascends, and how often each is there."""
+    numbers, often = np.empty(len(ordered), dtype=np.int64), np.empty(len(ordered), dtype=np.int64)
+    size = 0
+    for row in range(len(ordered)):
+        if size == 0 or ordered[row] != numbers[size - 1]:
+            numbers[size], often[size] = ordered[row], 0
+            size += 1
+        often[size - 1] += 1
+    return numbers[:size], often[:size]
+
+
+@kernel
 def cells_of(entries: Ints, width: int) -> tuple[Ints, Ints, Ints]:
     """Entries cell·width + code, which ascend: the different cells, where each begins and ends, all codes."""
     cells, codes = np.empty_like(entries), np.empty_like(entries)

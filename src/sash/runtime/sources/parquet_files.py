@@ -170,10 +170,11 @@ def read_parquet(stream: StreamDefinition, chunk: Chunk, columns: Sequence[str] 
             for i in np.flatnonzero(bad).tolist():
                 reasons.setdefault(i, []).append(f"{column.name}: {OUT_OF_RANGE}")
     ts, missing, outside = event_times(typed.get(stream.timestamp), stream.unit, chunk.rows)
-    for mask, why in ((missing, NO_TIMESTAMP), (outside, OUT_OF_RANGE)):
-        for i in np.flatnonzero(mask).tolist():
-            reasons.setdefault(i, []).append(f"{stream.timestamp}: {why}")
-    keep &= ~(missing | outside)
+    if missing.any() or outside.any():
+        for mask, why in ((missing, NO_TIMESTAMP), (outside, OUT_OF_RANGE)):
+            for i in np.flatnonzero(mask).tolist():
+                reasons.setdefault(i, []).append(f"{stream.timestamp}: {why}")
+        keep &= ~(missing | outside)
     rejects = Rejects(chunk.path)
     # A value that microseconds cannot hold has become NULL; one reason for it is enough.
     for i in sorted(reasons):
