@@ -11,7 +11,7 @@ followed; who begins to follow a slot counts the cells of its chain.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -87,8 +87,8 @@ def _apply(
     bounds: Ints,
     start: int,
     stop: int,
-    row_values: Ints,
-    row_counts: Ints,
+    row_values: npt.NDArray[Any],
+    row_counts: npt.NDArray[Any],
     first_row: int,
     sign: int,
     followed: Bools,
@@ -133,8 +133,8 @@ def _count(
     bounds: Ints,
     start: int,
     stop: int,
-    row_values: Ints,
-    row_counts: Ints,
+    row_values: npt.NDArray[Any],
+    row_counts: npt.NDArray[Any],
     first_row: int,
     sign: int,
     index: Ints,
@@ -268,7 +268,7 @@ class _Lists:
     def take(self, log: ValueLog, start: int, stop: int, sign: int, followed: Bools) -> None:
         """Cells of the log come, or they go."""
         cells = log.cells
-        most = len(log.between(start + cells.base, stop + cells.base)[0])
+        most = int(cells.ints[stop - 1, 1] - cells.ints[start, 0]) if start < stop else 0
         missing_slots, missing_rows = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
         size = _apply(
             cells.slots,
@@ -299,7 +299,8 @@ class _Lists:
 
     def _insert(self, log: ValueLog, slots: Ints, rows: Ints) -> None:
         nowhen = np.zeros(len(rows), dtype=np.int64)
-        more = ValueRows.of(slots, nowhen, log.values[rows], log.counts[rows])
+        values, counts = log.values[rows].astype(np.int64), log.counts[rows].astype(np.int64)
+        more = ValueRows.of(slots, nowhen, values, counts)
         out = tuple(np.empty(len(self.slots) + len(more.slots), dtype=np.int64) for _ in range(3))
         held = self.slots, self.values, self.counts
         size = _merge(*held, more.slots, more.values, more.counts, *out)
