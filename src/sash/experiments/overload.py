@@ -51,7 +51,7 @@ class Sizes:
 
     queries: int = 80
     hosts: int = 20_000
-    first: int = 10_000
+    first: int = 40_000
     factor: int = 4
     most: int = 2_560_000
     seconds: float = 10.0
