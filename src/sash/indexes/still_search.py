@@ -82,14 +82,16 @@ def _form(condition: Condition) -> tuple[bool, bool, bool, bool, bool]:
 
 def _keys(type_: str, condition: Condition) -> Sequence[Key] | None:
     """The values of a set in the order of a directory, or two bounds; None: one is of another type."""
-    if isinstance(condition, Among):
-        keys = {_key(type_, value) for value in condition.values}
-        return None if None in keys else sorted(keys)  # type: ignore[type-var]
+    values = condition.values if isinstance(condition, Among) else (condition.low, condition.high)
     # What stands for no bound is not looked at.
     absent = "" if type_ == "string" else 0
-    bounds = (condition.low, condition.high)
-    keys = [absent if bound is None else _key(type_, bound) for bound in bounds]
-    return None if None in keys else keys
+    keys: list[Key] = []
+    for value in values:
+        key = absent if value is None else _key(type_, value)
+        if key is None:
+            return None
+        keys.append(key)
+    return sorted(set(keys)) if isinstance(condition, Among) else keys
 
 
 def _key(type_: str, value: Value) -> Key | None:
@@ -140,8 +142,8 @@ def _order(header: int, place: int, numbers: Ints, offsets: Offsets, letters: Le
     for i in range(min(length, own_length)):
         difference = byte_at(bytes_, begin + i) - np.int64(letters[own + i])
         if difference != 0:
-            return difference
-    return length - own_length
+            return int(difference)
+    return int(length - own_length)
 
 
 @kernel

@@ -53,8 +53,9 @@ def scan_rows(scan: Scan, stream: StreamDefinition, ts: Int64Array, table: pa.Ta
                     ts, exp = ts[mask], None if exp is None else exp[mask]
             case algebra.Project():
                 scalars = [output.scalar for output in node.outputs]
-                if all(scalar.column in names for scalar in scalars):
-                    columns = [columns[names.index(scalar.column)] for scalar in scalars]
+                plainly = [scalar.column for scalar in scalars if scalar.column is not None]
+                if len(plainly) == len(scalars):
+                    columns = [columns[names.index(name)] for name in plainly]
                 else:
                     rows = _read(columns, names, scalars, len(ts))
                     columns = [one_array(column) for column in evaluate(rows, scalars)]

@@ -6,7 +6,7 @@ Numba has no cheap list of arrays. Whoever takes an address holds the array unti
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +35,7 @@ def _reader(dtype: type[np.signedinteger[Any] | np.unsignedinteger[Any]]) -> Cal
 
         return types.int64(types.int64, types.int64), generate
 
-    reader: Callable[[int, int], int] = value_at
-    return reader
+    return cast("Callable[[int, int], int]", value_at)
 
 
 int64_at = _reader(np.int64)
