@@ -224,10 +224,11 @@ def _search(
     most = 1
     for form in forms:
         most = max(most, form[_END] - form[_BEGIN])
-    stretches = np.empty((len(files), most, 2), dtype=np.int64)
-    tried = np.empty((most, 2), dtype=np.int64)
+    tried, best = np.empty((most, 2), dtype=np.int64), np.empty((most, 2), dtype=np.int64)
+    # Those of all files, one file after the other.
+    stretches = np.empty((len(files) + most, 2), dtype=np.int64)
     found, rows = np.zeros(len(files), dtype=np.int64), np.zeros(len(files), dtype=np.int64)
-    total = 0
+    total = used = 0
     for file in range(len(files)):
         counts[file] = NOT_TOLD
         fewest = int64_at(files[file], 0) // DENSE
@@ -242,14 +243,19 @@ def _search(
             if parts >= 0 and count <= fewest:
                 counts[file] = fewest = count
                 found[file], rows[file] = parts, int64_at(header, _ROWS)
-                stretches[file, :parts] = tried[:parts]
+                best[:parts] = tried[:parts]
+        if used + found[file] > len(stretches):
+            stretches = np.concatenate((stretches, np.empty((len(stretches) + most, 2), dtype=np.int64)))
+        stretches[used : used + found[file]] = best[: found[file]]
+        used += found[file]
         total += max(0, counts[file])
     tuples = np.empty(total, dtype=np.int64)
-    at, is_sorted = 0, True
+    at, done, is_sorted = 0, 0, True
     for file in range(len(files)):
-        for part in range(found[file]):
-            for place in range(stretches[file, part, 0], stretches[file, part, 1]):
+        for begin, end in stretches[done : done + found[file]]:
+            for place in range(begin, end):
                 tuples[at] = file << 32 | int32_at(rows[file], place)
                 is_sorted = is_sorted and (at == 0 or tuples[at - 1] < tuples[at])
                 at += 1
+        done += found[file]
     return tuples, is_sorted
