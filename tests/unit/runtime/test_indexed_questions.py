@@ -15,6 +15,7 @@ from sash.runtime.look import look
 from sash.runtime.peek import Peek
 from sash.runtime.run import run_program
 from sash.session import connect
+from sash.state import pieces
 from sash.testing.runs import StopAfter
 
 STREAM = (
@@ -90,7 +91,7 @@ def probed(monkeypatch) -> list[int]:
         found.extend(Counter((tuples >> 32).tolist()).values())
         return original(files, slots, tuples, since)
 
-    original = probe.fetch_rows
+    original = pieces.fetch_rows
     monkeypatch.setattr(probe, "fetch_rows", fetch_rows)
     return found
 

@@ -18,6 +18,7 @@ from sash.lang import bind_program
 from sash.runtime import probe
 from sash.runtime.peek import Peek
 from sash.runtime.run import run_program
+from sash.state import pieces
 
 STREAM = (
     "CREATE STREAM s (t BIGINT, n BIGINT, x DOUBLE, k STRING, b BOOLEAN, d TIMESTAMP) "
@@ -104,7 +105,7 @@ def test_a_probe_of_any_type_finds_what_sql_finds(kind, seed, tmp_path: Path, mo
         probed.extend(Counter((tuples >> 32).tolist()).values())
         return original(files, slots, tuples, since)
 
-    original = probe.fetch_rows
+    original = pieces.fetch_rows
     monkeypatch.setattr(probe, "fetch_rows", fetch_rows)
     peek = Peek(tmp_path / "state")
     found_any = 0

@@ -17,6 +17,7 @@ from sash.runtime import probe
 from sash.runtime.desk import Desk, Served
 from sash.runtime.look import look
 from sash.runtime.run import run_program
+from sash.state import pieces
 
 STREAM = (
     "CREATE STREAM s (t BIGINT, k STRING, n BIGINT, x DOUBLE, b BOOLEAN) "
@@ -103,7 +104,7 @@ def test_answers_are_those_of_all_rows(tmp_path: Path, monkeypatch: pytest.Monke
         fetched.append(len(found[0]))
         return found
 
-    original = probe.fetch_rows
+    original = pieces.fetch_rows
     monkeypatch.setattr(probe, "fetch_rows", fetch_rows)
     desk = Asking(tmp_path, rows, seed=1)
     run_program(
