@@ -29,7 +29,7 @@ def damaged(path: Path, expected: str, got: str) -> ArchiveError:
         f"the file '{path}' of the archive is damaged",
         expected=expected,
         got=got,
-        hint="put the file back from a copy, read an earlier version, or make the archive anew",
+        hint="put the file back from a copy, read an earlier version (--version N), or make the archive anew",
         id="archive-damaged",
     )
 
@@ -37,6 +37,6 @@ def damaged(path: Path, expected: str, got: str) -> ArchiveError:
 def missing(path: Path) -> ArchiveError:
     return ArchiveError(
         f"the file '{path}' of the archive is missing",
-        hint="put it back: only the archive itself may remove its files",
+        hint="put it back, or read an earlier version (--version N): only the archive may remove its files",
         id="archive-missing",
     )

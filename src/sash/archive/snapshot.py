@@ -202,6 +202,7 @@ class Snapshot:
                 "the archive has no rows of such a long window" if within > span else "an empty window",
                 expected=f"at most {intervals.write(span)}",
                 got=intervals.write(within) if within > 0 else str(within),
+                hint="left out, the window is the archive's own",
                 id="archive-window",
             )
         if (span - within) % self.spec.grain:
@@ -209,6 +210,7 @@ class Snapshot:
                 "a window that does not fit the slide of the archive's query",
                 expected=f"{intervals.write(span)} less a multiple of {intervals.write(self.spec.grain)}",
                 got=intervals.write(within),
+                hint="left out, the window is the archive's own",
                 id="archive-window",
             )
         return through + span - within

@@ -234,7 +234,7 @@ def prints_results(program: Program) -> bool:
 
 
 def ask(
-    checkpoint: Path | None, archives: Sequence[Path], text: str, isolation: str | None
+    checkpoint: Path | None, archives: Sequence[Path], version: int | None, text: str, isolation: str | None
 ) -> tuple[pa.Table, str]:
     """The answer of a one-time query, and a line that says of when it is, and its isolation.
 
@@ -252,9 +252,13 @@ def ask(
             hint="name one with --checkpoint DIR, or archives with --archive DIR",
             id="not-a-question",
         )
+    if version is not None and len(archives) != 1:
+        raise UserError(
+            "a version is one of an archive", hint="name it with --archive DIR", id="not-a-question"
+        )
     units: set[int | None] = set()
     if checkpoint is None:
-        answer = ask_archives(archives, text)
+        answer = ask_archives(archives, text, version)
     else:
         peek = Peek(checkpoint)
         answer = peek.ask(text, isolation=None if isolation is None else Isolation(isolation))

@@ -236,6 +236,10 @@ def query(
         list[Path] | None,
         typer.Option(metavar="DIR", help="The directory of an archive, which needs no pipeline; may repeat."),
     ] = None,
+    version: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="An earlier version of the archive that is still there."),
+    ] = None,
     isolation: Annotated[
         Level | None,
         typer.Option(
@@ -254,7 +258,7 @@ def query(
     """
     with guarded(debug=debug):
         level = None if isolation is None else isolation.value
-        table, instant = calls.ask(checkpoint, archive or [], text, level)
+        table, instant = calls.ask(checkpoint, archive or [], version, text, level)
         calls.print_table(table, form.value)
         typer.echo(instant, err=True)
 

@@ -26,7 +26,7 @@ SPAN = PERIODS * EVERY
 KEYS = 100
 _TEXT = 976
 _POSITION = "position"
-_STEP = 500_000_000
+_STEP = 1_000_000_000
 
 _COLUMNS = Schema((Column("k", Type.BIGINT), Column("text", Type.STRING)))
 SPEC = ArchiveSpec(_COLUMNS, ("k",), EVERY, SPAN)
@@ -69,7 +69,8 @@ class Feed:
         begin = 0
         for batch, edge in enumerate(edges):
             end, through = int(ends[edge - 1]), (edge - PERIODS) * EVERY
-            live = begin + np.flatnonzero(dies[begin:end] > through)
+            # What dies before the window is full would be written for nothing.
+            live = begin + np.flatnonzero(dies[begin:end] > max(0, through))
             yield Update(batch, through, self._rows(born[live], dies[live], batch))
             begin = end
 
@@ -90,8 +91,9 @@ class Feed:
             position = arrived + np.arange(size) - rng.integers(0, window, size)
             arrived += size
             dies = guess_deaths(born, position + window - (arrived - size + np.arange(size)), rate, SPAN)
-            rows = self._rows(born, dies, interval).append_column(_POSITION, pa.array(position))
-            waiting.append(rows)
+            live = position >= max(0, arrived - window)
+            rows = self._rows(born[live], dies[live], interval)
+            waiting.append(rows.append_column(_POSITION, pa.array(position[live])))
             if interval + 1 in edges:
                 floors = {_POSITION: arrived - window}
                 yield Update(batch, number * EVERY, pa.concat_tables(waiting), floors=floors)

@@ -131,8 +131,7 @@ def bind_query_definition(node: nodes.CreateQuery, known: Known, text: str) -> Q
 
 
 def bind_archive(node: nodes.CreateArchive, known: Known, text: str) -> ArchiveDefinition:
-    technique = node.args["technique"]
-    name = _technique(technique, ARCHIVE_TECHNIQUES, "technique", text)
+    technique = node.args.get("technique")
     plan = bind_plan(node.expression, known, text)
     if plan.kind is not algebra.OutputKind.VIEW:
         raise BindError(
@@ -157,8 +156,8 @@ def bind_archive(node: nodes.CreateArchive, known: Known, text: str) -> ArchiveD
     return ArchiveDefinition(
         name=node.this.name,
         key=tuple(dict.fromkeys(key)),
-        technique=name,
-        grid=_grid(technique, text),
+        technique="auto" if technique is None else _technique(technique, text),
+        grid=None if technique is None else _grid(technique, text),
         every=every,
         sink=str(node.args["sink"].this),
         plan=plan,
@@ -331,10 +330,10 @@ def _address(node: exp.Expression, clause: str, example: str, text: str) -> str:
     return address
 
 
-def _technique(node: exp.Expression, known: tuple[str, ...], what: str, text: str) -> str:
+def _technique(node: exp.Expression, text: str) -> str:
     name = str(node.this.this)
-    if name not in known:
-        raise UnknownName(what, name, known, place=nodes.place_of(node, text))
+    if name not in ARCHIVE_TECHNIQUES:
+        raise UnknownName("technique", name, ARCHIVE_TECHNIQUES, place=nodes.place_of(node, text))
     return name
 
 

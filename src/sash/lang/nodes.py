@@ -147,7 +147,7 @@ class CreateArchive(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True,
         "key": True,
-        "technique": True,
+        "technique": False,
         "every": True,
         "sink": True,
         "expression": True,

@@ -199,9 +199,9 @@ class CqlParser(QueryParser):
         name = self.name("a name for the archive")
         self.expect("KEY")
         key = self._name_list("the columns of the key")
-        technique = self._technique("a technique, such as REBUILD 4x4")
-        self._grid(technique)
-        self.expect("EVERY")
+        technique = self._technique() if self.accept("USING") else None
+        if not self.accept("EVERY"):
+            self.fail("USING or EVERY" if technique is None else "EVERY")
         every = self.duration("how often the archive is brought up to date")
         self.expect("INTO")
         sink = self.string("the directory as a string, such as 'archive/pairs'")
@@ -232,12 +232,15 @@ class CqlParser(QueryParser):
             this=name, stream=stream, column=column, technique=technique, options=options
         )
 
-    def _technique(self, what: str) -> nodes.Technique:
-        """USING and a name, which may have a hyphen."""
-        self.expect("USING")
-        first = self._curr
+    def _technique(self) -> nodes.Technique:
+        """A name, which may have a hyphen, and a grid."""
+        first, what = self._curr, "a technique, such as REBUILD 4x4, or AUTO"
+        if self.word() == "EVERY":
+            self.fail(what)
         name = self._hyphenated(what).lower()
-        return mark(nodes.Technique(this=exp.Var(this=name)), first, self._prev)
+        technique = mark(nodes.Technique(this=exp.Var(this=name)), first, self._prev)
+        self._grid(technique)
+        return technique
 
     def _structure(self) -> nodes.Technique:
         """`H OVER HASH`, `RING DB ON T`, `G(50)`: what indexes values, stores them, links rows."""

@@ -150,7 +150,7 @@ def _technique(self: generator.Generator, node: nodes.Technique) -> str:
 def _create_archive(self: generator.Generator, node: nodes.CreateArchive) -> str:
     return (
         f"CREATE ARCHIVE {self.sql(node, 'this')} KEY ({_joined(self, node.args['key'])})"
-        f" USING {self.sql(node, 'technique')} EVERY {self.sql(node, 'every')}"
+        f"{_clause(self, node, 'technique', 'USING')} EVERY {self.sql(node, 'every')}"
         f" INTO {self.sql(node, 'sink')} AS {self.sql(node, 'expression')}{_options(self, node)}"
     )
 

@@ -31,9 +31,9 @@ from sash.runtime.relations import Given, read_relations
 from sash.transactions.events import Isolation
 
 
-def known_archive(directory: Path) -> ArchiveDefinition:
-    """The archive in a directory, as far as a question must know it."""
-    with open_snapshot(directory) as snapshot:
+def known_archive(directory: Path, version: int | None = None) -> ArchiveDefinition:
+    """The archive in a directory, or a version of it, as far as a question must know it."""
+    with open_snapshot(directory, version) as snapshot:
         spec = snapshot.spec
         technique, _, _ = snapshot.describe().techniques[-1].partition(" ")
     fields = tuple(algebra.Field(column.name, column.type) for column in spec.columns)
@@ -68,14 +68,14 @@ _DESCRIBED = pa.schema(
 )
 
 
-def described(archives: Sequence[ArchiveDefinition], base_dir: Path) -> pa.Table:
+def described(archives: Sequence[ArchiveDefinition], base_dir: Path, version: int | None = None) -> pa.Table:
     """What SHOW ARCHIVES lists; of an archive that nobody has written yet only its name and place."""
     rows = []
     for archive in archives:
         row: dict[str, object] = {"name": archive.name, "sink": archive.sink}
         directory = base_dir / Path(archive.sink).expanduser()
         if Versions(directory).numbers():
-            with open_snapshot(directory) as snapshot:
+            with open_snapshot(directory, version) as snapshot:
                 found = snapshot.describe()
             row |= {name: getattr(found, name) for name in _DESCRIBED.names if hasattr(found, name)}
             row["technique"] = " to ".join(found.techniques)
@@ -89,9 +89,9 @@ def shows_archives(program: Program) -> bool:
     return [show.kind for show in program.shows] == ["archive"]
 
 
-def shown_archives(program: Program, base_dir: Path) -> OnceAnswer:
+def shown_archives(program: Program, base_dir: Path, version: int | None = None) -> OnceAnswer:
     """The answer to SHOW ARCHIVES, of the instant of the oldest archive."""
-    table = described(program.archives, base_dir)
+    table = described(program.archives, base_dir, version)
     oldest = pc.min(table.column("through").cast(pa.int64())).as_py()
     return OnceAnswer(table, oldest, -1, Isolation.WS)
 
@@ -117,9 +117,11 @@ class Replaced:
         )
 
 
-def without_archives(question: OneTimeQuery, program: Program, base_dir: Path) -> Replaced:
-    """Read what a one-time query needs of the archives of a program."""
-    reader = _Reader({archive.name: archive for archive in program.archives}, base_dir)
+def without_archives(
+    question: OneTimeQuery, program: Program, base_dir: Path, version: int | None = None
+) -> Replaced:
+    """Read what a one-time query needs of the archives of a program, of their newest or another version."""
+    reader = _Reader({archive.name: archive for archive in program.archives}, base_dir, version)
     asked = reader.without_archives(apply_rules(question.plan).plan)
     assert isinstance(asked, algebra.Output)
     relations = (*program.relations, *reader.relations)
@@ -145,6 +147,7 @@ class _Reader:
 
     archives: Mapping[str, ArchiveDefinition]
     base_dir: Path
+    version: int | None = None
     relations: list[RelationDefinition] = field(default_factory=list)
     rows: dict[str, tuple[pa.Array, ...]] = field(default_factory=dict)
     instants: list[int] = field(default_factory=list)
@@ -164,7 +167,7 @@ class _Reader:
     def _read(self, leaf: algebra.Archive, where: tuple[Scalar, ...]) -> algebra.Relation:
         directory = self.base_dir / Path(self.archives[leaf.name].sink).expanduser()
         names = [each.name.removeprefix(f"{leaf.qualifier}.") for each in leaf.fields]
-        with open_snapshot(directory) as snapshot:
+        with open_snapshot(directory, self.version) as snapshot:
             conditions = [
                 condition
                 for predicate in where

@@ -58,11 +58,14 @@ def question_in(text: str, known: Known) -> Program:
     return program
 
 
-def ask_archives(directories: Sequence[Path], text: str) -> OnceAnswer:
-    """Answer a question about archives, each called as CREATE ARCHIVE called it; no pipeline has to run."""
+def ask_archives(directories: Sequence[Path], text: str, version: int | None = None) -> OnceAnswer:
+    """Answer a question about archives, each called as CREATE ARCHIVE called it; no pipeline has to run.
+
+    `version` is one that they still have, the newest if it is left out.
+    """
     known = Known()
     for directory in directories:
-        archive = known_archive(directory)
+        archive = known_archive(directory, version)
         if archive.name in known.archives:
             raise DuplicateName(
                 f"two archives are called '{archive.name}'", hint="ask about one of them at a time"
@@ -70,8 +73,8 @@ def ask_archives(directories: Sequence[Path], text: str) -> OnceAnswer:
         known.archives[archive.name] = archive
     program = question_in(text, known)
     if shows_archives(program):
-        return shown_archives(program, Path())
-    return once_archived(without_archives(program.one_time[0], program, Path()), Path())
+        return shown_archives(program, Path(), version)
+    return once_archived(without_archives(program.one_time[0], program, Path(), version), Path())
 
 
 @dataclass(frozen=True, slots=True)

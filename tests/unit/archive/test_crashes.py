@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 import os
 import pickle
 import random
 import shutil
+import stat
 import threading
+from pathlib import Path
 
 import pytest
 from tests.unit.archive.archive_kit import STRICT, bag
@@ -155,6 +158,68 @@ def test_a_version_stays_while_somebody_reads_it_and_goes_afterwards(tmp_path):
         assert not unnamed(tmp_path)
         with open_snapshot(tmp_path, 10) as earlier:
             assert bag(earlier.scan()) == steps[9][1]
+
+
+def test_a_version_gets_its_name_when_all_that_it_names_is_on_the_disk(tmp_path, monkeypatch):
+    """Power may fail at any moment: files and their names are synced first, then the manifest."""
+    steps = script(1)
+    synced: set[int] = set()
+    events: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def watched_sync(handle):
+        synced.add(os.fstat(handle).st_ino)
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            events.append(f"sync {Path(os.readlink(f'/proc/self/fd/{handle}')).name}")
+        fsync(handle)
+
+    def watched_replace(source, target):
+        assert os.stat(source).st_ino in synced, target
+        replace(source, target)
+        events.append(f"name in {Path(target).parent.name}")
+
+    with ArchiveWriter(tmp_path, STRICT, "rebuild", (2, 2)) as writer:
+        monkeypatch.setattr(os, "fsync", watched_sync)
+        monkeypatch.setattr(os, "replace", watched_replace)
+        for update, _ in steps:
+            events.clear()
+            writer.update(update)
+            *before, last, after = events
+            assert (last, after) == ("name in versions", "sync versions")
+            assert "name in versions" not in before
+            assert (before or ["sync data"])[-1] == "sync data"
+        assert writer.manifest.taken_rows is not None
+
+
+def test_a_version_that_goes_while_a_reader_opens_it_is_not_taken(tmp_path, monkeypatch):
+    steps = script(4)
+    with ArchiveWriter(tmp_path, STRICT, "rebuild", (2, 2), durable=False) as writer:
+        for update, _ in steps[:3]:
+            writer.update(update)
+    flock = fcntl.flock
+
+    def raced(handle, operation):
+        monkeypatch.setattr(fcntl, "flock", flock)
+        max((tmp_path / "versions").iterdir()).unlink()
+        flock(handle, operation)
+
+    monkeypatch.setattr(fcntl, "flock", raced)
+    assert held(tmp_path) == (1, steps[1][1])
+
+
+def test_files_of_a_version_whose_manifest_is_damaged_stay_until_it_is_put_back(tmp_path):
+    steps = script(4)
+    with ArchiveWriter(tmp_path, STRICT, "rebuild", (2, 2), durable=False) as writer:
+        for update, _ in steps[:3]:
+            writer.update(update)
+        older, newest = sorted((tmp_path / "versions").iterdir())[-2:]
+        content = newest.read_text()
+        newest.write_text(content[:50])
+        writer.update(steps[3][0])
+        assert not older.exists()
+        newest.write_text(content)
+        with open_snapshot(tmp_path, int(newest.name)) as snapshot:
+            assert bag(snapshot.scan()) == steps[2][1]
 
 
 def test_tasks_that_run_twice_and_in_any_order_write_the_same(tmp_path):

@@ -24,6 +24,9 @@ from tests.unit.archive.archive_kit import (
 
 from sash.archive import BORN, DIES, TECHNIQUES, Among, ArchiveWriter, Between, Update, open_snapshot
 from sash.archive.choice import FIRST_CHOICE
+from sash.archive.planning import scheduled_slots
+from sash.archive.taken import load_taken
+from sash.archive.techniques import technique_of
 
 
 def check(root, model):
@@ -113,6 +116,97 @@ def test_rows_that_are_taken_back_are_gone_at_once(technique, knows_birth, tmp_p
             if batch == 6:
                 writer.migrate("rebuild" if technique != "rebuild" else "norebuild", (2, 2))
     assert deferred > 0
+
+
+@pytest.mark.parametrize("technique", ["rebuild", "norebuild", "random-rebuild", "chr-norebuild"])
+def test_an_update_leaves_nothing_in_what_it_touches_that_it_could_do_away_with(technique, tmp_path):
+    """Rebuild: no dead row, none that is taken back. NoRebuild: few segments, half of each alive."""
+    rng = random.Random(2)
+    model = Model(STRICT)
+    is_anew = technique_of(technique).reclusters
+    with ArchiveWriter(tmp_path, STRICT, technique, (2, 2), durable=False) as writer:
+        for batch in range(16):
+            through = model.through + 10
+            rows = random_rows(rng, model.through, through, 25)
+            taken = rng.sample(model.rows, k=len(model.rows) // 5 if batch % 2 else 0)
+            update = Update(batch, through, table(rows), table(taken, STRICT))
+            touched = scheduled_slots(writer.manifest, through, None)
+            writer.update(update)
+            model.apply(update, rows, taken)
+            manifest = writer.manifest
+            back = load_taken(tmp_path, manifest)
+            left = back.counts()
+            for key in touched & manifest.slots.keys():
+                slot = manifest.slots[key]
+                shares = [each.live_share(through) for each in slot.segments]
+                assert min(shares) == 1 if is_anew else min(shares) > 0.5
+                assert len(shares) <= (1 if is_anew else 4)
+                assert left[key] * 4 <= (0 if is_anew else slot.rows)
+            assert left.keys() <= manifest.slots.keys()
+            assert all(dies > through for dies in back.rows.column(DIES).to_pylist())
+
+
+def test_appended_segments_are_put_together_before_they_are_many(tmp_path):
+    """All rows live as long as they may, so no segment becomes sparse; then all die, and none is opened."""
+    with ArchiveWriter(tmp_path, SPEC, "norebuild", (1, 1), durable=False) as writer:
+        for batch in range(12):
+            born = 10 * batch + 1
+            rows = [Row((k, "a", 0.0), born, born + SPAN) for k in range(5)]
+            writer.update(Update(batch, born + 9, table(rows)))
+            (slot,) = writer.manifest.slots.values()
+            assert len(slot.segments) <= 4
+            with writer.snapshot() as snapshot:
+                assert snapshot.scan().num_rows == 5 * min(batch + 1, SPAN // 10)
+        report = writer.update(Update(12, 1_000, table([])))
+        assert (report.opened, report.dropped > 0, writer.manifest.rows) == (0, True, 0)
+
+
+@pytest.mark.parametrize("technique", ["rebuild", "norebuild"])
+def test_of_twins_one_is_taken_back_and_stays_so(technique, tmp_path):
+    """Rows that are equal in all, their times too, from one update and from two."""
+    twin = Row((1, "a", 0.0), 5, 60)
+    with ArchiveWriter(tmp_path, STRICT, technique, (3, 3), durable=False) as writer:
+        writer.update(Update(0, 10, table([twin, twin])))
+        writer.update(Update(1, 20, table([twin])))
+        writer.update(Update(2, 30, table([]), table([twin], STRICT)))
+        for batch, through in enumerate((40, 50, 52, 55, 60), 3):
+            with writer.snapshot() as snapshot:
+                assert snapshot.scan().num_rows == snapshot.probe(1).num_rows == 2
+            if through == 52:
+                writer.migrate("countrebuild", (2, 2), gradually=technique == "rebuild")
+            writer.update(Update(batch, through, table([])))
+        with writer.snapshot() as snapshot:
+            assert snapshot.scan().num_rows == 0
+
+
+def test_an_archive_that_is_opened_again_is_what_it_was(tmp_path):
+    """Seeds of random orders, guessed spans, floors and lists come back from the files."""
+    rng = random.Random(9)
+    for number, (spec, technique) in enumerate(
+        [(STRICT, "random-rebuild"), (COUNTED, "countrebuild"), (PLACED, "random-norebuild")]
+    ):
+        root, model = tmp_path / str(number), Model(spec)
+        for batch in range(7):
+            with ArchiveWriter(root, spec, technique, (3, 3), seed=5, durable=False) as writer:
+                if batch == 3 and spec is COUNTED:
+                    writer.migrate(technique, (3, 3), span=30)
+                rows = random_rows(rng, model.through, model.through + 10, 20)
+                if spec is PLACED:
+                    rows = [Row(row.values, row.born, row.dies, (row.born, row.born)) for row in rows]
+                taken = [] if spec is PLACED else rng.sample(model.rows, k=len(model.rows) // 3)
+                told = table(taken, STRICT).drop_columns([BORN, DIES] if spec is COUNTED else [BORN])
+                update = Update(
+                    batch,
+                    model.through + 10,
+                    table(rows, spec),
+                    None if spec is PLACED else told,
+                    floors={"pos_a": 10 * batch - 15, "pos_b": 0} if spec is PLACED and batch < 5 else {},
+                )
+                assert writer.update(update).unmatched == 0
+                model.apply(update, rows, taken)
+                with writer.snapshot() as snapshot:
+                    assert snapshot.manifest == writer.manifest
+                    assert bag(snapshot.scan()) == model.bag()
 
 
 STRICTLY_BY_KEY = ["rebuild", "norebuild", "lazyrebuild", "chr-norebuild", "r-exp", "d-ins"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sash.archive import TECHNIQUES, Layout
@@ -41,6 +41,16 @@ def test_chronological_partitions_take_neighbours():
     assert np.diff(runs).tolist() == [8] * (len(runs) - 1)
 
 
+@given(st.integers(1, 9), st.integers(1, 40))
+def test_chronological_partitions_are_wide_enough_for_all_that_lives(parts, periods):
+    """What is born in p intervals lies in a run of neighbours in each partition, if the first begins one."""
+    layout = Layout.of("d-ins", (parts, 1), 1, periods)
+    slots = layout.slots(np.arange(4 * periods), np.full(4 * periods, 4 * periods))
+    begins = np.flatnonzero(np.diff(slots, prepend=-1))
+    for begin in begins[begins < 2 * periods]:
+        assert np.count_nonzero(np.diff(slots[begin : begin + periods])) < parts
+
+
 @pytest.mark.parametrize("name", TECHNIQUES)
 @pytest.mark.parametrize("grid", [(2, 2), (4, 4), (2, 8), (8, 2)])
 def test_an_update_touches_a_row_and_a_column_of_the_grid(name, grid):
@@ -62,25 +72,33 @@ def test_guessed_deaths_are_looked_for_before_and_after_and_chronology_keeps_the
     assert sum(columns) / len(columns) == (2 if name == "countrebuild" else 3)
 
 
+@pytest.mark.parametrize("name", TECHNIQUES)
 @given(
-    name=st.sampled_from(sorted(TECHNIQUES)),
-    grid=st.sampled_from([(2, 2), (3, 2), (5, 5), (2, 7)]),
+    grid=st.sampled_from([(2, 2), (3, 2), (5, 5), (7, 7)]),
     every=st.integers(1, 9),
     span=st.integers(1, 40),
-    data=st.data(),
+    before=st.integers(-20, 20),
+    passed=st.integers(1, 90),
 )
-def test_what_dies_is_where_the_update_looks_or_waits_to_be_thrown_away(name, grid, every, span, data):
+@example(grid=(7, 7), every=10, span=40, before=0, passed=85)
+@example(grid=(7, 7), every=1, span=6, before=0, passed=20)
+@settings(max_examples=10)
+def test_what_dies_is_where_the_update_looks_or_waits_to_be_thrown_away(
+    name, grid, every, span, before, passed
+):
+    """All rows of one update: it may end within an interval, and come after a long silence."""
     layout = Layout.of(name, grid, every, span, seed=3)
-    before = data.draw(st.integers(-100, 100))
-    through = before + data.draw(st.integers(1, 3 * span))
-    births = np.array([data.draw(st.integers(before - span, through))])
-    deaths = np.array([births[0] + data.draw(st.integers(1, span))])
-    (slot,) = layout.slots(births, deaths).tolist()
-    assert 0 <= slot < layout.size
-    if before < births[0] and deaths[0] > through:
-        assert slot in layout.inserted(before, through)
-    if before < deaths[0] <= through and layout.technique.insertion is not Order.LAZY:
-        assert slot in layout.expired(before, through)
+    through = before + passed
+    births, lives = np.meshgrid(np.arange(before - span, through + 1), np.arange(1, span + 1))
+    births, deaths = births.ravel(), (births + lives).ravel()
+    slots = layout.slots(births, deaths)
+    assert slots.min() >= 0
+    assert slots.max() < layout.size
+    comes = (births > before) & (deaths > through)
+    assert {*slots[comes].tolist()} <= {*layout.inserted(before, through)}
+    if layout.technique.insertion is not Order.LAZY:
+        goes = (births <= before) & (deaths > before) & (deaths <= through)
+        assert {*slots[goes].tolist()} <= {*layout.expired(before, through)}
 
 
 @given(st.integers(2, 6), st.integers(1, 30), st.integers(-50, 50))
@@ -100,6 +118,9 @@ def test_random_order_is_the_same_every_time_and_fair():
     assert rows.tolist() == again.tolist()
     assert np.bincount(rows, minlength=4).tolist() == [40, 40, 40, 40]
     assert rows.tolist() != (at("rebuild", (4, 4)).slots(births, deaths) // 4).tolist()
+    columns = at("random-rebuild", (4, 4), seed=5).slots(births, births) % 4
+    assert np.bincount(columns, minlength=4).tolist() == [40, 40, 40, 40]
+    assert columns.tolist() != rows.tolist()
 
 
 def test_a_wave_index_divides_one_time_by_all_partitions():

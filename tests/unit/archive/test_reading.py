@@ -9,11 +9,22 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.archive.archive_kit import SPAN, SPEC, STRICT, Model, Row, bag, random_rows, table
 
-from sash.archive import BORN, DIES, Among, ArchiveSpec, ArchiveWriter, Between, Update, choose, reconsider
+from sash.archive import (
+    BORN,
+    DIES,
+    Among,
+    ArchiveSpec,
+    ArchiveWriter,
+    Between,
+    Update,
+    choose,
+    reconsider,
+    segment,
+)
 from sash.archive.choice import Choice
 from sash.archive.conditions import ready
 from sash.archive.segment import read_segment
@@ -48,6 +59,12 @@ def filled(root, spec, values, technique="norebuild"):
         return writer.snapshot()
 
 
+@pytest.fixture
+def small_buckets(monkeypatch):
+    """A few rows make a bucket, so that a few dozen rows have many."""
+    monkeypatch.setattr(segment, "_LEAST_BUCKET", 4)
+
+
 def in_duckdb(rows, condition):
     """What CQL says of a condition: DuckDB evaluates it."""
     with duckdb.connect() as connection:
@@ -65,7 +82,8 @@ def literal(value):
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
-@settings(max_examples=20)
+@pytest.mark.usefixtures("small_buckets")
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), kind=st.sampled_from(list(KINDS)))
 def test_keys_compare_as_in_cql(tmp_path_factory, data, kind):
     root = tmp_path_factory.mktemp("archive")
@@ -87,7 +105,8 @@ def test_keys_compare_as_in_cql(tmp_path_factory, data, kind):
         assert bag(snapshot.read([Among("k", (low, high))])) == expected
 
 
-@settings(max_examples=15)
+@pytest.mark.usefixtures("small_buckets")
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_keys_of_several_columns(tmp_path_factory, data):
     root = tmp_path_factory.mktemp("archive")

@@ -122,6 +122,8 @@ def test_an_archive_is_asked_without_a_pipeline(runner, archive):
         (["--archive", "store", "--archive", "store"], "SELECT k FROM kept", "duplicate-name"),
         (["--archive", "nowhere"], "SELECT k FROM kept", "archive-missing"),
         (["--archive", "store"], "SELECT k FROM kept [RANGE 20 SEC]", "archive-window"),
+        (["--archive", "store", "--version", "99"], "SELECT k FROM kept", "archive-version"),
+        (["--checkpoint", "state", "--version", "1"], "SELECT k FROM kept", "not-a-question"),
     ],
 )
 def test_questions_to_archives_that_cannot_be_answered(runner, archive, monkeypatch, options, text, code):
@@ -129,6 +131,21 @@ def test_questions_to_archives_that_cannot_be_answered(runner, archive, monkeypa
     done = runner.invoke(app, ["query", *options, text])
     assert done.exit_code == 2
     assert f"error[{code}]" in done.stderr
+
+
+def test_a_damaged_version_is_told_and_the_one_before_can_be_asked(runner, archive):
+    older, newest = sorted((archive / "versions").iterdir())
+    newest.write_text(newest.read_text()[:50])
+    options = ["query", "--archive", str(archive), "--format", "csv"]
+    done = runner.invoke(app, [*options, "SELECT COUNT(*) AS n FROM kept"])
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"error[archive-damaged]: the file '{newest}' of the archive is damaged\n")
+    assert "read an earlier version (--version N)" in done.stderr
+    options += ["--version", str(int(older.name))]
+    assert runner.invoke(app, [*options, "SELECT COUNT(*) AS n FROM kept"]).stdout.split() == ['"n"', "10"]
+    shown = runner.invoke(app, [*options, "SHOW ARCHIVES"])
+    assert shown.exit_code == 0, shown.stderr
+    assert shown.stderr == "at 1970-01-01 00:00:20 UTC (ws)\n"
 
 
 def test_show_archives_in_a_program_tells_what_they_are_like_when_it_ends(runner, archive):

@@ -305,6 +305,10 @@ def test_queries_have_one_canonical_text(text, canonical):
             "CREATE INDEX i ON s (a) USING G(50) WITH (x = 1)",
         ),
         ("create index i on s (a) using ring db", "CREATE INDEX i ON s (a) USING RING DB"),
+        (
+            "create archive x key (a) every 2 min into 'd' as select a from s",
+            "CREATE ARCHIVE x KEY (a) EVERY 2 MIN INTO 'd' AS SELECT a FROM s",
+        ),
         ("drop archive x", "DROP ARCHIVE x"),
         ("show indexes", "SHOW INDEXES"),
         ("show queries", "SHOW QUERIES"),

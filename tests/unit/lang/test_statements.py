@@ -6,7 +6,7 @@ import pytest
 import sqlglot
 from tests.unit.lang.plan_kit import CATALOG, outline
 
-from sash.errors import BindError, DuplicateName, UnknownName
+from sash.errors import BindError, CqlSyntaxError, DuplicateName, UnknownName
 from sash.lang import Known, bind_program
 from sash.lang.bound import DropDefinition, ShowDefinition
 from sash.lang.dialect import Cql
@@ -73,6 +73,26 @@ def test_an_archive_may_choose_its_technique_and_take_any_published_one(written)
         f"CREATE ARCHIVE x KEY (a) USING {written} EVERY 2 MIN INTO 'x' AS SELECT a FROM s [RANGE 1 MIN];"
     )
     assert archive.technique == written.split()[0].lower()
+
+
+def test_an_archive_without_a_technique_chooses_one():
+    archive = last("CREATE ARCHIVE x KEY (a) EVERY 2 MIN INTO 'x' AS SELECT a FROM s [RANGE 1 MIN];")
+    assert (archive.technique, archive.grid) == ("auto", None)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("REBUILD 4x4 EVERY", "USING or EVERY"),
+        ("USING EVERY", "a technique, such as REBUILD 4x4, or AUTO"),
+        ("USING REBUILD 4x4", "EVERY"),
+        ("USING REBUILD 4 EVERY", "a grid, such as 4x4"),
+    ],
+)
+def test_an_archive_says_what_may_stand_after_its_key(written, expected):
+    with pytest.raises(CqlSyntaxError) as refused:
+        last(f"CREATE ARCHIVE x KEY (a) {written} 2 MIN INTO 'x' AS SELECT a FROM s [RANGE 1 MIN];")
+    assert refused.value.expected == expected
 
 
 def test_an_index_is_on_a_column_of_a_stream():

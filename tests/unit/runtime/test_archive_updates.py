@@ -66,9 +66,11 @@ def test_batches_are_committed_while_an_update_goes_on(folder, monkeypatch):
     go_on = threading.Event()
     update = ArchiveWriter.update
 
-    def slow(self, *args):
+    def slow(self, changes, *args):
+        # The promise comes first: an update that is over forgets it.
+        assert promised(folder) == [changes.through]
         assert go_on.wait(60)
-        return update(self, *args)
+        return update(self, changes, *args)
 
     class Seen(Checkpoint):
         def commit(self, manifest):
@@ -134,6 +136,16 @@ def test_a_run_that_is_cut_off_at_random_operations_on_files_goes_on(folder, mon
     assert promised(folder) == []
 
 
+def test_what_another_run_promised_is_forgotten_by_one_that_begins_anew(folder):
+    run(folder, text_of(JOIN), checkpoint=False)
+    directory = folder / "archives" / "kept" / PROMISED
+    directory.mkdir()
+    (directory / "7000000").write_bytes(b"of another time")
+    watch, _ = run(folder, text_of(JOIN), checkpoint=False)
+    assert promised(folder) == []
+    assert watch.instants[-1] == END
+
+
 @pytest.mark.usefixtures("in_background")
 def test_a_promise_that_is_gone_is_found_out(folder, monkeypatch):
     with monkeypatch.context() as patched:
@@ -162,6 +174,8 @@ def test_lives_follow_the_rate_of_arrivals():
     assert (lives.longest, deaths(lives, [8, 10], 10)) == (7 * SECOND, [15, 17])
     lives.observe(arrived(30, 20))
     assert lives.longest == round(7 / 1.5 * SECOND)
+    # Two a second have come since 10 s, so four since 18 s: three are to come, in 2 s.
+    assert deaths(lives, [18], 20) == [22]
     lives.observe(arrived(30, 20))
     assert lives.longest == round(7 / 1.5 * SECOND)
 

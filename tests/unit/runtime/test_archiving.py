@@ -44,6 +44,8 @@ def test_an_archive_holds_the_result_at_its_instant(folder, body, partitions):
     watch, _ = run(folder, text_of(BODIES[body]), checkpoint=False, partitions=partitions)
     assert watch.instants[-1] == 119 // 7 * 7_000_000
     assert watch.instants == sorted(watch.instants)
+    updates = {instant for instant in watch.instants if instant is not None}
+    assert sum(bool(report.archives) for report in watch.reports) == len(updates)
     assert any(report.archives for report in watch.reports)
     assert all(update.unmatched == 0 for report in watch.reports for update in report.archives.values())
     assert all("kept" not in report.answers for report in watch.reports)
@@ -224,7 +226,15 @@ def test_questions_of_a_program_are_answered_when_it_ends(folder):
 
 @pytest.mark.parametrize(
     ("body", "window"),
-    [(STRICT, "10 SEC"), (SLIDING, "9 SEC"), (LIFETIMES, "10 SEC"), (GROUPS, "10 SEC"), (JOIN, "21 SEC")],
+    [
+        (STRICT, "10 SEC"),
+        (SLIDING, "9 SEC"),
+        (LIFETIMES, "10 SEC"),
+        (GROUPS, "10 SEC"),
+        (JOIN, "21 SEC"),
+        (JOIN.replace("a [RANGE 20 SEC]", "a [RANGE 30 SEC]"), "10 SEC"),
+        ("SELECT k, v FROM a [RANGE 20 SEC SLIDE 6 SEC]", "14 SEC"),
+    ],
 )
 def test_windows_that_an_archive_cannot_give(folder, body, window):
     run(folder, text_of(body), checkpoint=False)
