@@ -22,6 +22,7 @@ from sash.plan.key_conditions import Among, Condition, Value
 from sash.state.addresses import byte_at, int32_at, int64_at
 from sash.state.fingerprints import string_buffers
 from sash.state.jit import kernel
+from sash.state.kernels import copy
 from sash.state.ordering import double_to_ordinal
 
 Offsets = npt.NDArray[np.int32]
@@ -243,10 +244,11 @@ def _search(
             if parts >= 0 and count <= fewest:
                 counts[file] = fewest = count
                 found[file], rows[file] = parts, int64_at(header, _ROWS)
-                best[:parts] = tried[:parts]
+                best, tried = tried, best
         if used + found[file] > len(stretches):
             stretches = np.concatenate((stretches, np.empty((len(stretches) + most, 2), dtype=np.int64)))
-        stretches[used : used + found[file]] = best[: found[file]]
+        for part in range(found[file]):
+            copy(stretches[used + part], best[part])
         used += found[file]
         total += max(0, counts[file])
     tuples = np.empty(total, dtype=np.int64)
