@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 
-.PHONY: help setup test check soak chaos demo fmt lock clean
+.PHONY: help setup test check lint soak chaos demo fmt lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -17,13 +17,20 @@ help: ## list the targets
 setup: ## make .venv: Java, Python packages as pinned in requirements.lock, sash itself
 	@scripts/setup.sh
 
-test: check ## every check: lint, format, types, layering, tests
-	$(BIN)/pytest -q
+# mypy keeps one core busy for a minute or two: it works beside the tests and is heard at the end.
+test: lint ## every check: lint, format, types, layering, tests
+	@said=$$(mktemp); $(BIN)/mypy > $$said 2>&1 & types=$$!; \
+	trap 'kill $$types 2> /dev/null; rm -f $$said' EXIT; trap 'exit 130' INT; \
+	$(BIN)/pytest -q; tests=$$?; \
+	wait $$types; wrong=$$?; echo "$(BIN)/mypy"; cat $$said; \
+	exit $$((tests ? tests : wrong))
 
-check: setup ## the checks without the tests: lint, format, types, layering
+check: lint ## the checks without the tests: lint, format, types, layering
+	$(BIN)/mypy
+
+lint: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
 soak: setup ## random programs against the oracle; wrong answers become tests (MINUTES=10, SEED=n)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,23 @@ def keep_files_in_memory() -> None:
 
 
 keep_files_in_memory()
+
+
+TESTS = Path(__file__).parent
+# The tests on Spark are one piece of minutes. Those of the command line wait for processes and for time to
+# pass, those of the oracle never do: their files take turns. Many small files even out the end.
+FIRST, IN_TURNS = "spark", ("end_to_end", "oracle")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files are dealt out in this order: what takes long first, and what waits beside what computes."""
+    order: dict[Path, tuple[int, int]] = {}
+    passed: Counter[str] = Counter()
+    for path in dict.fromkeys(item.path for item in items):
+        folder = path.relative_to(TESTS).parts[0]
+        order[path] = (0, 0) if folder == FIRST else (1, passed[folder]) if folder in IN_TURNS else (2, 0)
+        passed[folder] += 1
+    items.sort(key=lambda item: order[item.path])
 
 
 class FileByFile(LoadScopeScheduling):  # type: ignore[misc]

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from tests.end_to_end.kit import Started, committed, sash, sorted_within_instants, wait_until
-from tests.end_to_end.workers import kill_one_at_work
+from tests.end_to_end.workers import kill_in_their_tasks
 
 PROGRAM = """
 CREATE STREAM packets (ts TIMESTAMP, src STRING, port BIGINT, length BIGINT)
@@ -47,6 +47,12 @@ def assert_whole_prefix(folder: Path, expected: dict[str, list[str]]) -> None:
     """Every instant that is there is there as a whole, from the first one on."""
     for name, given in answers(folder).items():
         assert given == expected[name][: len(given)]
+
+
+def lost_tasks(checkpoint: Path) -> int:
+    """How many tasks the runs on a checkpoint have lost."""
+    log = checkpoint / "spark.log"
+    return log.read_text().count("Lost task") if log.exists() else 0
 
 
 def test_inline_killed_a_dozen_times_at_different_moments(tmp_path: Path) -> None:
@@ -106,21 +112,17 @@ def test_spark_killed_interrupted_by_the_terminal_and_finished_though_workers_di
     assert_whole_prefix(tmp_path / "out", expected)
 
     # Workers that are killed in their tasks cost time only, and the user sees nothing but the run itself.
+    crashes = already = lost_tasks(checkpoint)
     run = Started(*command, cwd=tmp_path)
-    chance = random.Random(3)
-    crashes = 0
-    for target in range(reached + 1, rows // batch - 2):
-        run.until(lambda: committed(checkpoint) >= target)  # noqa: B023
-        assert run.is_running, run.end()
-        time.sleep(chance.random() * 0.2)
-        kill_one_at_work(run)
-        # Some are between two tasks when they die, which is as good and not the point.
-        crashes = (checkpoint / "spark.log").read_text().count("Lost task")
-        if crashes >= 2:
-            break
+    while run.is_running and crashes < already + 2:
+        before = crashes, committed(checkpoint)
+        kill_in_their_tasks(run)
+        # Some may have been between two tasks when they died, which is as good and not the point.
+        run.until(lambda: lost_tasks(checkpoint) > before[0] or committed(checkpoint) > before[1])  # noqa: B023
+        crashes = lost_tasks(checkpoint)
     done = run.end()
     assert (done.code, done.err) == (0, ""), done.out
-    assert crashes > 0
+    assert crashes > already
     assert "finished" in done.out
     assert "stream packets: read 2,400,000" in done.out
     assert_no_noise(done.out)

@@ -8,23 +8,18 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
 from tests.end_to_end.kit import Started
 
 
-def kill_one_at_work(run: Started) -> None:
-    """Kill the first worker that is seen in the middle of something."""
-    before: dict[int, int] = {}
-    deadline = time.monotonic() + 30
-    found = workers(run)
-    while time.monotonic() < deadline:
-        for worker in found:
-            ticks = ticks_of(worker)
-            if ticks > before.setdefault(worker, ticks):
-                os.kill(worker, signal.SIGKILL)
-                return
-        time.sleep(0.001)
-    pytest.fail("no worker has worked")
+def kill_in_their_tasks(run: Started) -> None:
+    """Kill the workers while they have tasks: one that is held still is given its task and cannot end it."""
+    run.until(lambda: workers(run) != [])
+    held = workers(run)
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for worker in held:
+            with suppress(ProcessLookupError):
+                os.kill(worker, number)
+        time.sleep(0.5)
 
 
 def workers(run: Started) -> list[int]:
@@ -35,14 +30,6 @@ def workers(run: Started) -> list[int]:
             if "-m\0sash.runtime.spark.daemon" in Path(f"/proc/{process}/cmdline").read_text():
                 parents[process] = int(status(process)[1])
     return [process for process, parent in parents.items() if parent in parents]
-
-
-def ticks_of(process: int) -> int:
-    """How long a process has used the processor."""
-    try:
-        return sum(map(int, status(process)[11:13]))
-    except OSError:
-        return 0
 
 
 def status(process: int) -> list[str]:

@@ -35,10 +35,11 @@ class Field:
 
 
 class _Remembered:
-    """A place for a node's hash. It is no field, so it is neither compared nor copied nor pickled."""
+    """Places for a node's hash and children. They are no fields: neither compared, copied, nor pickled."""
 
-    __slots__ = ("_hash",)
+    __slots__ = ("_children", "_hash")
     _hash: int
+    _children: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +48,13 @@ class Node(_Remembered):
 
     @property
     def children(self) -> tuple[Node, ...]:
-        found: list[Node] = []
-        for name in _inputs(self):
-            value = getattr(self, name)
-            if isinstance(value, Node):
-                found.append(value)
-            else:
-                found.extend(value)
-        return tuple(found)
+        try:
+            return self._children
+        except AttributeError:
+            values = (getattr(self, name) for name in _inputs(self))
+            parts = ((value,) if isinstance(value, Node) else value for value in values)
+            object.__setattr__(self, "_children", tuple(node for part in parts for node in part))
+            return self._children
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
         """The same operator over other inputs."""

@@ -96,7 +96,7 @@ def _comparisons(node: exp.Expr) -> list[Comparison]:
 
 def _constant(node: exp.Expr, *, is_equality: bool) -> Constant | None:
     constant = node
-    if isinstance(constant, exp.Cast) and constant.to.is_type(exp.DType.BIGINT):
+    if isinstance(constant, exp.Cast) and constant.to.this == exp.DType.BIGINT:
         constant = constant.this
     sign = 1
     if isinstance(constant, exp.Neg):

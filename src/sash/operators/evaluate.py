@@ -59,4 +59,4 @@ def evaluate_mask(table: pa.Table, scalar: Scalar) -> pa.ChunkedArray:
     mask = compare(table, scalar)
     if mask is None:
         (mask,) = evaluate(table, [scalar])
-    return mask.fill_null(False)
+    return mask.fill_null(False) if mask.null_count else mask

@@ -200,8 +200,7 @@ class _Rows:
         # Sorting half as many bytes takes a fraction of the time.
         is_small = int(entries.max(initial=0)) < 1 << 31
         ordered = np.sort(entries.astype(np.int32) if is_small else entries)
-        starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-        return ordered[starts].astype(np.int64), np.diff(np.append(starts, len(ordered)))
+        return kernels.runs_of(ordered)
 
 
 def _ascend(values: pa.Array) -> bool:

@@ -196,12 +196,21 @@ def _scalar(scalar: Scalar, names: Names) -> Scalar:
 def _normal(scalar: Scalar) -> Scalar:
     """Conditions each once and in order, and comparisons from the lesser side to the greater."""
     tree = tree_of(scalar.sql)
+    if _is_normal(tree):
+        return scalar
     parts = list(dict.fromkeys(scalar_of(_mirrored(part), scalar.type) for part in parts_of(tree)))
     if len(parts) > 1 and all(isinstance(node, _SAFE) or _is_safe(node) for node in tree.dfs()):
         parts.sort(key=lambda part: part.sql)
     whole = conjunction(parts)
     assert whole is not None
     return whole
+
+
+def _is_normal(tree: exp.Expr) -> bool:
+    """Whether it is a column, or one compared with a constant: what is quoted comes before all constants."""
+    if isinstance(tree, exp.EQ | exp.NEQ | exp.LT | exp.LTE) and is_plain(tree.expression):
+        tree = tree.this
+    return isinstance(tree, exp.Column)
 
 
 def _is_safe(node: exp.Expr) -> bool:

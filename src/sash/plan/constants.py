@@ -36,10 +36,10 @@ def is_plain(tree: exp.Expr) -> bool:
         case exp.Cast(this=exp.Null()):
             return True
         case exp.Cast(this=exp.Literal(is_string=True)):
-            return tree.to.is_type(exp.DType.TIMESTAMP)
+            return bool(tree.to.this == exp.DType.TIMESTAMP)
         case exp.Cast(this=exp.Literal() | exp.Neg()):
             number = tree.this.this if isinstance(tree.this, exp.Neg) else tree.this
-            return tree.to.is_type(exp.DType.BIGINT) and str(number.this).isdigit()
+            return bool(tree.to.this == exp.DType.BIGINT) and str(number.this).isdigit()
     return isinstance(tree, exp.Literal | exp.Boolean | exp.Null)
 
 

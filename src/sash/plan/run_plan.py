@@ -12,7 +12,7 @@ all of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sash.errors import NotYet
 from sash.lang import algebra
@@ -39,10 +39,10 @@ class Scan:
     name: str
     stream: str
     node: Node
+    # The columns of the stream that it reads.
+    columns: tuple[str, ...] = field(init=False, compare=False, repr=False)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the stream that it reads."""
+    def __post_init__(self) -> None:
         leaf = leaf_of(self.node)
         read: set[str] = set()
         narrowed = False
@@ -54,8 +54,9 @@ class Scan:
                     # What lies above a projection reads its outputs, which come from what it reads itself.
                     read.update(name for output in node.outputs for name in output.scalar.inputs)
                     narrowed = True
-        wanted = [field.name for field in leaf.fields if field.name in read or not narrowed]
-        return tuple(name[len(leaf.qualifier) + 1 :] for name in wanted)
+        wanted = [each.name for each in leaf.fields if each.name in read or not narrowed]
+        columns = tuple(name[len(leaf.qualifier) + 1 :] for name in wanted)
+        object.__setattr__(self, "columns", columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from sash.plan.run_plan import RunPlan, Scan, plan_run
 from sash.runtime.continuous import ContinuousPlane
 from sash.runtime.ledger import Ledger, Step
 from sash.runtime.links import links_by_scan
-from sash.runtime.lookup import from_synopsis, is_covered
+from sash.runtime.lookup import Asked, from_synopsis, is_covered
 from sash.runtime.probe import OpenFile, Probe
 from sash.runtime.relations import Given, read_relations
 from sash.runtime.retained import FIRST, Gone, KeptFile, Snapshot, in_order
@@ -109,6 +109,8 @@ class Question:
         """`library` has files that others have opened, by name; relations that are `given` are not read."""
         self._library = library
         (self._asked,) = (query.plan for query in program.one_time)
+        # As a synopsis may answer it.
+        self._covered = Asked.of(self._asked)
         self._plan = plan_run(program)
         (self._query,) = self._plan.one_time
         self._base_dir = base_dir
@@ -164,9 +166,9 @@ class Question:
     def _is_looked_up(self, snapshot: Snapshot) -> bool:
         """Whether a synopsis answers; once rows have been taken in, they do."""
         through, panes = snapshot.through, snapshot.panes
-        if self._since is not None or through is None or panes is None:
+        if self._covered is None or self._since is not None or through is None or panes is None:
             return False
-        return is_covered(self._asked, panes, through)
+        return is_covered(self._covered, panes, through)
 
     def _open(self, snapshot: Snapshot, file: KeptFile) -> None:
         if file.name not in self._opened and file.name not in self._taken:
@@ -180,9 +182,10 @@ class Question:
         """Go on to a state, with what is new in it; Gone if a file is, and then nothing has happened."""
         self._found = None
         if self._is_looked_up(snapshot):
+            assert self._covered is not None
             assert snapshot.panes is not None
             assert snapshot.through is not None
-            self._found = from_synopsis(self._asked, snapshot.panes, snapshot.streams, snapshot.through)
+            self._found = from_synopsis(self._covered, snapshot.panes, snapshot.streams, snapshot.through)
             self._state = snapshot
             return
         if self._is_partial or any(self._is_known_in_part(file) for file in snapshot.kept):

@@ -109,21 +109,15 @@ class Asked:
         return None if select is None else Asked(select, spec, order, limit, plan.fields)
 
 
-def is_covered(plan: algebra.Output, kept: KeptPanes, through: int) -> bool:
+def is_covered(asked: Asked, kept: KeptPanes, through: int) -> bool:
     """Whether a synopsis answers a one-time query."""
-    asked = Asked.of(plan)
-    return asked is not None and any(
-        _spans(asked, spec, kept, through) is not None for spec in kept.plan.synopses
-    )
+    return any(_spans(asked, spec, kept, through) is not None for spec in kept.plan.synopses)
 
 
 def from_synopsis(
-    plan: algebra.Output, kept: KeptPanes, streams: Streams, through: int
+    asked: Asked, kept: KeptPanes, streams: Streams, through: int
 ) -> tuple[pa.Table, int] | None:
     """The answer of a one-time query and its instant; None if no synopsis covers it."""
-    asked = Asked.of(plan)
-    if asked is None:
-        return None
     for spec in kept.plan.synopses:
         found = _spans(asked, spec, kept, through)
         if found is not None:

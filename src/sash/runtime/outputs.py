@@ -19,6 +19,7 @@ from sash.runtime.archive_sink import ArchiveSink
 from sash.runtime.clock import Streams
 from sash.runtime.continuous import continuous_schema
 from sash.runtime.sinks import Sink, open_sink
+from sash.runtime.sinks.text_file import TextFileSink, write_together
 from sash.runtime.sources import Source
 from sash.synopses.refresh import answer_schema
 
@@ -83,9 +84,15 @@ class Outputs:
     # ------------------------------------------------------------------ batches
 
     def write(self, answers: Mapping[str, pa.Table]) -> None:
+        texts: list[tuple[TextFileSink, pa.Table]] = []
         for name, table in answers.items():
-            self._sinks[name].write(table)
+            sink = self._sinks[name]
+            if isinstance(sink, TextFileSink):
+                texts.append((sink, table))
+            else:
+                sink.write(table)
             self.answered[name] += table.num_rows
+        write_together(texts)
 
     def commit(self, through: int | None, streams: Streams, *, is_last: bool) -> dict[str, Any]:
         """Make durable what was written; gives how far each sink is."""

@@ -11,28 +11,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from sash.indexes.still_index import StillIndex
+from sash.indexes.still_search import NOT_TOLD, Sought, search
 from sash.lang.bound import StreamDefinition
 from sash.operators.delta import one_array
 from sash.plan.key_conditions import Condition, conditions_of
 from sash.plan.run_plan import Scan
-from sash.runtime.retained import KeptFile, open_index, open_kept, place_of, rows_later
-from sash.state.groups import plain
+from sash.runtime.retained import KeptFile, open_index, open_rows, place_of, rows_later
+from sash.state.addresses import address_of
+from sash.state.pieces import ColumnPiece, as_array, fetch, fetch_rows
 
-Int64Array = npt.NDArray[np.int64]
-Piece = tuple[int, Int64Array, pa.Table]
+Ints = npt.NDArray[np.int64]
+Piece = tuple[int, Ints, pa.Table]
 Placed = tuple[int, Condition]
 """A condition, and the number of the column that it is about."""
-Found = tuple[Int64Array, list[Int64Array | pa.Array]]
-"""Instants of rows, and their columns: Arrow's, or the bits of values that have 64."""
-# Of a file more than one row in so many is not looked up: reading it all is faster.
-_DENSE = 8
+# What stands at the address of a file: how many rows it has, and the address of their instants; for each
+# column that of the header of its index and that of its values, 0 for none.
+_ROWS, _INSTANTS, _COLUMNS = range(3)
+_INDEX, _VALUES, _SLOTS = range(3)
+
+
+def _slot(place: int, what: int) -> int:
+    return _COLUMNS + _SLOTS * place + what
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,90 +61,54 @@ class Probe:
         Of those that do not fulfil `more`, too, none is wanted.
         Gives the rank of each piece; what is looked up in files that follow one another is one piece.
         """
-        places = tuple(place_of(self.stream, name) for name in self.columns)
-        conditions = (*self.conditions, *more)
-        found: list[Found] = []
-        for rank, file in enumerate(files):
-            positions = _positions(file, conditions)
-            if positions is not None:
-                if len(positions):
-                    found.append(file.rows_at(since, positions, places))
-                continue
-            yield from self._united(rank - 1, found, places, files)
-            found.clear()
-            yield rank, *rows_later(file.kept, file.table, self.stream, since)
-        yield from self._united(len(files), found, places, files)
+        addresses = _addresses(files)
+        counts, tuples = search(addresses, _sought(files, (*self.conditions, *more)))
+        whole = np.flatnonzero(counts == NOT_TOLD).tolist() if counts.min(initial=0) == NOT_TOLD else ()
+        done = 0
+        for rank in (*whole, len(files)):
+            here = tuples[slice(*np.searchsorted(tuples, (done << 32, rank << 32)))] if whole else tuples
+            if len(here):
+                yield rank - 1, *self._fetched(files, addresses, here, since)
+            if rank < len(files):
+                file = files[rank]
+                yield rank, *rows_later(file.kept, file.table, self.stream, since)
+            done = rank + 1
 
-    def _united(
-        self, rank: int, found: Sequence[Found], places: tuple[int, ...], files: Sequence[OpenFile]
-    ) -> Iterator[Piece]:
-        if found:
-            types = [column.type for column in files[0].columns(places)]
-            parts = zip(*(rows for _, rows in found), strict=True)
-            columns = [_joined(type_, own) for type_, own in zip(types, parts, strict=True)]
-            ts = np.concatenate([ts for ts, _ in found])
-            yield rank, ts, pa.Table.from_arrays(columns, names=list(self.columns))
+    def _fetched(
+        self, files: Sequence[OpenFile], addresses: Ints, tuples: Ints, since: int
+    ) -> tuple[Ints, pa.Table]:
+        """The instants and the columns that are read of some tuples, those that are later than `since`."""
+        places = [place_of(self.stream, name) for name in self.columns]
+        slots = [_INSTANTS, *(_slot(place, _VALUES) for place in places)]
+        tuples, (ts, *values), is_there = fetch_rows(addresses, slots, tuples, since)
+        columns = [
+            as_array(files[0].column(place).type, own)
+            if is_numbers
+            else fetch([file.column(place) for file in files], tuples)
+            for place, own, is_numbers in zip(places, values, is_there[1:].tolist(), strict=True)
+        ]
+        return ts, pa.Table.from_arrays(columns, names=list(self.columns))
 
     def count(self, files: Sequence[OpenFile]) -> int:
         """How many rows it gives of some files, about."""
-        found = (_positions(file, self.conditions) if file.indexes else None for file in files)
-        rows = (
-            file.kept.rows if each is None else len(each) for file, each in zip(files, found, strict=True)
-        )
-        return sum(rows)
+        addresses = _addresses(files)
+        counts, _ = search(addresses, _sought(files, self.conditions))
+        rows = np.array([file.kept.rows for file in files], dtype=np.int64)
+        return int(np.where(counts == NOT_TOLD, rows, counts).sum())
 
 
-def _positions(file: OpenFile, conditions: Sequence[Placed]) -> Int64Array | None:
-    """The rows that the best of some conditions leads to, in order of arrival; None: not to few."""
-    best, fewest = None, file.kept.rows // _DENSE
+def _addresses(files: Sequence[OpenFile]) -> Ints:
+    return np.array([file.address for file in files], dtype=np.int64)
+
+
+def _sought(files: Sequence[OpenFile], conditions: Iterable[Placed]) -> list[Sought]:
+    """The conditions for which there is an index in some file."""
+    sought = []
     for place, condition in conditions:
-        index = file.indexes.get(place)
-        spans = None if index is None else index.spans(condition)
-        if index is not None and spans is not None:
-            count = sum([end - begin for begin, end in spans])
-            if count <= fewest:
-                best, fewest = (index, spans), count
-    return None if best is None else best[0].find(best[1])
-
-
-def _joined(type_: pa.DataType, parts: Sequence[Int64Array | pa.Array]) -> pa.Array:
-    if all(isinstance(part, np.ndarray) for part in parts):
-        return pa.array(np.concatenate(parts)).view(type_)
-    return pa.concat_arrays(
-        [pa.array(part).view(type_) if isinstance(part, np.ndarray) else part for part in parts]
-    )
-
-
-class _Column:
-    """A column of a file, of which a few rows are taken at a time."""
-
-    def __init__(self, column: pa.ChunkedArray) -> None:
-        array = one_array(column)
-        self._array = array
-        self._words: pa.Array | None = None
-        self._codes: npt.NDArray[Any] | None = None
-        # Of values of 64 bits, those bits.
-        self.numbers: Int64Array | None = None
-        if pa.types.is_dictionary(array.type) and not array.null_count:
-            self._words, self._codes = array.dictionary, array.indices.to_numpy()
-        elif _is_of_64_bits(array.type) and not array.null_count:
-            self.numbers = array.view(pa.int64()).to_numpy()
-
-    @property
-    def type(self) -> pa.DataType:
-        """That of what is taken."""
-        type_ = self._array.type
-        return type_.value_type if pa.types.is_dictionary(type_) else type_
-
-    def take(self, positions: Int64Array) -> pa.Array:
-        if self._words is not None and self._codes is not None:
-            return self._words.take(pa.array(self._codes[positions]))
-        # Without the dictionaries of all rows, which somebody would have to put together.
-        return plain(self._array.take(pa.array(positions)))
-
-
-def _is_of_64_bits(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_int64(type_) or pa.types.is_float64(type_) or pa.types.is_timestamp(type_))
+        index = next((file.indexes[place] for file in files if place in file.indexes), None)
+        if index is not None:
+            sought.append(Sought(_slot(place, _INDEX), index.type, condition))
+    return sought
 
 
 class OpenFile:
@@ -147,32 +116,22 @@ class OpenFile:
 
     def __init__(self, directory: Path, kept: KeptFile) -> None:
         self.kept = kept
-        self.table = open_kept(directory / kept.name)
-        self.ts: Int64Array = one_array(self.table.column(0)).to_numpy()
+        self.table = open_rows(directory, kept)
+        self._ts = one_array(self.table.column(0)).to_numpy()
         self.indexes: dict[int, StillIndex] = {}
-        self._columns: dict[int, _Column] = {}
-        self._asked: dict[tuple[int, ...], list[_Column]] = {}
+        self._columns: dict[int, ColumnPiece] = {}
         self._directory = directory
+        # What kernels know of it.
+        self._numbers = np.zeros(_slot(self.table.num_columns - 1, 0), dtype=np.int64)
+        self._numbers[_ROWS], self._numbers[_INSTANTS] = kept.rows, address_of(self._ts)
+        self.address = address_of(self._numbers)
 
-    def columns(self, places: tuple[int, ...]) -> list[_Column]:
-        """The columns with these numbers."""
-        if places not in self._asked:
-            for place in places:
-                if place not in self._columns:
-                    self._columns[place] = _Column(self.table.column(1 + place))
-            self._asked[places] = [self._columns[place] for place in places]
-        return self._asked[places]
-
-    def rows_at(self, since: int, positions: Int64Array, places: tuple[int, ...]) -> Found:
-        """The instants and some columns of the rows at positions, as far as they are after `since`."""
-        ts = self.ts[positions]
-        if self.kept.oldest <= since:
-            later = ts > since
-            positions, ts = positions[later], ts[later]
-        return ts, [
-            column.take(positions) if column.numbers is None else column.numbers[positions]
-            for column in self.columns(places)
-        ]
+    def column(self, place: int) -> ColumnPiece:
+        """The column with this number."""
+        if place not in self._columns:
+            piece = self._columns[place] = ColumnPiece(one_array(self.table.column(1 + place)))
+            self._numbers[_slot(place, _VALUES)] = piece.numbers
+        return self._columns[place]
 
     def open_indexes(self, places: Iterable[int]) -> None:
         """Open the indexes of columns, as far as there are any."""
@@ -181,3 +140,4 @@ class OpenFile:
                 index = open_index(self._directory, self.kept, place)
                 if index is not None:
                     self.indexes[place] = index
+                    self._numbers[_slot(place, _INDEX)] = index.header

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from sash.lang import algebra
 from sash.lang.algebra import Node
-from sash.lang.bound import StreamDefinition
+from sash.lang.bound import Scalar, StreamDefinition
 from sash.operators.delta import NEVER, Delta, as_table, one_array
 from sash.operators.evaluate import evaluate, evaluate_mask
 from sash.plan.run_plan import Scan, leaf_of
@@ -42,23 +43,39 @@ def scan_rows(scan: Scan, stream: StreamDefinition, ts: Int64Array, table: pa.Ta
     columns = [plain(one_array(table.column(name))) for name in names]
     names = [f"{leaf.qualifier}.{name}" for name in names]
     for node in _upwards(scan.node):
-        rows = as_table(columns, names, len(ts))
         match node:
             case algebra.Select():
+                rows = _read(columns, names, [node.predicate], len(ts))
                 mask = evaluate_mask(rows, node.predicate).to_numpy(zero_copy_only=False)
                 if not mask.all():
                     kept = pa.array(np.flatnonzero(mask))
                     columns = [column.take(kept) for column in columns]
                     ts, exp = ts[mask], None if exp is None else exp[mask]
             case algebra.Project():
-                columns = [one_array(c) for c in evaluate(rows, [o.scalar for o in node.outputs])]
+                scalars = [output.scalar for output in node.outputs]
+                plainly = [scalar.column for scalar in scalars if scalar.column is not None]
+                if len(plainly) == len(scalars):
+                    columns = [columns[names.index(name)] for name in plainly]
+                else:
+                    rows = _read(columns, names, scalars, len(ts))
+                    columns = [one_array(column) for column in evaluate(rows, scalars)]
                 names = [output.name for output in node.outputs]
     return ScanRows(scan.name, ts, exp, tuple(columns))
 
 
-def _upwards(node: Node) -> list[Node]:
+def _read(columns: Sequence[pa.Array], names: list[str], scalars: Sequence[Scalar], rows: int) -> pa.Table:
+    """The columns that some scalars read."""
+    read = list(dict.fromkeys(name for scalar in scalars for name in scalar.inputs))
+    return as_table([columns[names.index(name)] for name in read], read, rows)
+
+
+def _upwards(node: Node) -> list[algebra.Select | algebra.Project]:
     """The selections and projections of a scan, the first to be done first."""
-    return [below for below in node.walk() if not isinstance(below, algebra.Stream)][::-1]
+    found = []
+    while isinstance(node, algebra.Select | algebra.Project):
+        found.append(node)
+        node = node.input
+    return found[::-1]
 
 
 def _ends(stream: StreamDefinition, ts: Int64Array, table: pa.Table) -> Int64Array:

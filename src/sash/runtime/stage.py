@@ -26,6 +26,7 @@ from sash.runtime.retained import Keep, KeptFile, keep_rows
 from sash.runtime.scans import ScanRows, scan_rows
 from sash.runtime.sinks.jsonl import json_objects
 from sash.runtime.sources import REJECTS_SCHEMA, Chunk, read
+from sash.state import kernels
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -111,11 +112,11 @@ def lateness(ts: Int64Array, newest: int | None, slack: int) -> Int64Array | Non
         return None
     if newest is None:
         newest = int(ts[0])
-    if int(ts.min()) >= max(newest, int(ts.max())) - slack:
+    if not kernels.has_late(ts, newest, slack):
         return None
     before = np.maximum.accumulate(np.concatenate([[newest], ts]))[:-1]
     behind: Int64Array = before - slack - ts
-    return behind if (behind > 0).any() else None
+    return behind
 
 
 def _late_rows(stream: StreamDefinition, chunk: Chunk, positions: Int64Array, behind: Int64Array) -> pa.Table:

@@ -36,6 +36,7 @@ _QUERIES = pa.schema(
         ("worst", pa.float64()),
         ("behind", pa.float64()),
         ("skipped", pa.int64()),
+        ("whole_from", pa.int64()),
         ("state_groups", pa.int64()),
         ("state_bytes", pa.int64()),
         ("kept", pa.string()),
@@ -79,7 +80,7 @@ def _query(query: QueryDefinition, planned: Shared | None, fares: Fares) -> dict
             row.update(_refresh(query, fares))
     if own is not None:
         row.update(period=own.period, granted=own.granted, at=own.at, late=own.late, worst=own.worst)
-        row.update(behind=own.behind, skipped=own.skipped)
+        row.update(behind=own.behind, skipped=own.skipped, whole_from=own.whole_from)
         row.update(state_groups=own.held.groups, state_bytes=own.held.bytes)
         row["kept"] = f"{own.partitions} partitions" if own.partitions else "driver"
     return row

@@ -86,7 +86,8 @@ def canonical(values: pa.Array) -> pa.Array:
 def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One contiguous array without dictionary encoding."""
     if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
+        # Arrow copies even what is in one piece.
+        values = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
         if isinstance(values, pa.ChunkedArray):
             values = pa.concat_arrays(values.chunks)
     if pa.types.is_dictionary(values.type):

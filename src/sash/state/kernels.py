@@ -303,6 +303,16 @@ def count_rows(entries: Ints, totals: npt.NDArray[Any]) -> None:
 
 
 @kernel
+def has_late(ts: Ints, newest: int, slack: int) -> bool:
+    """Whether a row is more than `slack` behind the newest one before it."""
+    for row in range(len(ts)):
+        if ts[row] < newest - slack:
+            return True
+        newest = max(newest, ts[row])
+    return False
+
+
+@kernel
 def combined(numbers: Ints, width: int, codes: Ints) -> Ints:
     """numbers · width + codes."""
     out = np.empty(len(numbers), dtype=np.int64)
@@ -324,6 +334,19 @@ def ranks_of(numbers: Ints, least: int, greatest: int) -> tuple[Ints, Ints]:
     for row in range(len(numbers)):
         ranks[row] = place[numbers[row] - least]
     return ranks, present
+
+
+@kernel
+def runs_of(ordered: npt.NDArray[Any]) -> tuple[Ints, Ints]:
+    """The different numbers of an array that ascends, and how often each is there."""
+    numbers, often = np.empty(len(ordered), dtype=np.int64), np.empty(len(ordered), dtype=np.int64)
+    size = 0
+    for row in range(len(ordered)):
+        if size == 0 or ordered[row] != numbers[size - 1]:
+            numbers[size], often[size] = ordered[row], 0
+            size += 1
+        often[size - 1] += 1
+    return numbers[:size], often[:size]
 
 
 @kernel

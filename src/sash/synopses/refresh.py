@@ -36,7 +36,7 @@ from sash.synopses.collective.filters import Filters
 from sash.synopses.combined import AnyWindow, Synopsis
 from sash.synopses.families import Family, families_of
 from sash.synopses.pane_store import Totals
-from sash.synopses.selection import Selection
+from sash.synopses.selection import Passing, Selection
 from sash.synopses.states import Stack, States
 from sash.synopses.value_states import ValueStates
 
@@ -48,6 +48,7 @@ FLUSH_ROWS = 1 << 20
 # So many answers in a row without any input are taken for a wrong timestamp.
 MOST_EMPTY_ANSWERS = 1_000_000
 _SIGNS = pa.array(["-", "+"])
+_INSTANT = pa.timestamp("us", tz="UTC")
 
 
 class _Span:
@@ -124,8 +125,10 @@ class Refresher:
         self._families_changing, self._alone_changing = families_of(self._changing)
         queries = (*self._whole, *self._changing)
         self.selection = None if self._is_global else Selection.of([query.select for query in queries])
-        if self.selection is not None:
-            self._forget(np.flatnonzero(~self.selection.passes(self._synopsis.layout, *self._before)))
+        self._passing = None if self.selection is None else Passing(self.selection, self._synopsis.layout)
+        if self._passing is not None:
+            slots = np.arange(len(self._before[0]))
+            self._forget(slots[~self._passing.among(slots, *self._before)])
         self._values.follows_some = self.selection is not None
         self._held = self._passed = None
 
@@ -273,7 +276,8 @@ class Refresher:
             slots = distinct(np.concatenate([slots, passed]))
         (span,) = self._spans
         totals, changed = span.synopsis.chained(slots, oldest, span.left, span.right)
-        passes = selection.passes(self._synopsis.layout, totals.ints, totals.floats)
+        assert self._passing is not None
+        passes = self._passing.among(np.arange(len(slots)), totals.ints, totals.floats)
         if self._changing:
             held = self._holding()
             rows = np.flatnonzero(changed & (passes | held[slots]))
@@ -300,16 +304,17 @@ class Refresher:
         """The groups that may be in an answer."""
         if self._is_global:
             return np.zeros(1, dtype=np.int64)
-        if self.selection is None:
-            return np.flatnonzero(totals.ints[:, 0])
-        return np.flatnonzero(self.selection.passes(self._synopsis.layout, totals.ints, totals.floats))
+        slots = np.flatnonzero(totals.ints[:, 0])
+        if self._passing is None:
+            return slots
+        return slots[self._passing.among(slots, totals.ints, totals.floats)]
 
     def _relevant(self, slots: Int64Array, totals: AnyWindow) -> Int64Array:
         """Those of some groups that have changed which may be in an answer, or were."""
-        if self.selection is None:
+        if self._passing is None:
             return slots
         held = self._holding()
-        passes = self.selection.passes(self._synopsis.layout, totals.ints[slots], totals.floats[slots])
+        passes = self._passing.among(slots, totals.ints, totals.floats)
         found = slots[passes | held[slots]]
         held[slots] = passes
         self._passed = None
@@ -531,7 +536,7 @@ class Refresher:
     def _timestamps(self, instants: Int64Array) -> pa.Array:
         if self._stream.has_integer_time:
             return pa.array(instants // self._stream.unit)
-        return pa.array(instants).cast(pa.timestamp("us", tz="UTC"))
+        return pa.array(instants).view(_INSTANT)
 
 
 def looked_up(

@@ -15,7 +15,9 @@ import numpy.typing as npt
 from sash.lang.bound import AggregateCall, AggregateFunction, BoundSelect
 from sash.lang.types import Type
 from sash.plan.having import RangeCondition, loosest
-from sash.plan.measures import Kept, algebra_of
+from sash.plan.measures import Kept, MeasureKind, algebra_of
+from sash.state.jit import kernel
+from sash.state.kernels import LOW_BITS
 from sash.state.layout import Layout
 from sash.synopses.finalize import finalize
 from sash.synopses.thresholds import Column, interval_of
@@ -23,6 +25,9 @@ from sash.synopses.thresholds import Column, interval_of
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+
+# What is compared.
+_COUNT, _SUM, _EXTREMUM = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +51,84 @@ class Selection:
         """Whether collective indexes find the groups."""
         return all(probe.is_indexed for probe in self.probes)
 
-    def passes(self, layout: Layout, ints: Ints, floats: Floats) -> Bools:
-        """Which groups, of which these are the measures, may be in an answer."""
-        calls = dict.fromkeys((*self.sums, *(probe.call for probe in self.probes)))
+
+class Passing:
+    """Tells groups that pass a selection from others, by their measures."""
+
+    def __init__(self, selection: Selection, layout: Layout) -> None:
+        self._selection = selection
+        self._layout = layout
+        sums = [layout.column(MeasureKind.SUM, call.argument)[0] for call in selection.sums]
+        self._sums = np.array(sums, dtype=np.int64)
+        tests = [_test(probe, layout) for probe in selection.probes]
+        are_integers = all(test is not None for test in tests)
+        # Most compare whole numbers, which is done group by group; others column by column.
+        self._tests = np.array(tests, dtype=np.int64).reshape(-1, 5) if are_integers else None
+
+    def among(self, slots: Ints, ints: Ints, floats: Floats) -> Bools:
+        """Which of some slots may be in an answer; the measures are those of all."""
+        if self._tests is not None:
+            passes = np.empty(len(slots), dtype=np.bool_)
+            if _compare(slots, ints, self._tests, self._sums, passes):
+                return passes
+        return self._column_by_column(ints[slots], floats[slots])
+
+    def _column_by_column(self, ints: Ints, floats: Floats) -> Bools:
+        probes, layout = self._selection.probes, self._layout
+        calls = dict.fromkeys((*self._selection.sums, *(probe.call for probe in probes)))
         found = {call: finalize(call, layout, ints, floats, {}) for call in calls}
         passes = np.zeros(len(ints), dtype=np.bool_)
-        for probe in self.probes:
+        for probe in probes:
             values = found[probe.call]
             ordinals = Column.of(probe).ordinals(values)
             low, high = interval_of(probe)
             passes |= values.valid & (ordinals >= low) & (ordinals <= high)
         return passes & (ints[:, 0] > 0)
+
+
+def _test(probe: RangeCondition, layout: Layout) -> tuple[int, int, int, int, int] | None:
+    """A comparison of whole numbers: of what, in which column, NULLs in which, least and greatest."""
+    call = probe.call
+    if probe.is_double or call.type is not Type.BIGINT:
+        return None
+    if call.argument is None:
+        return _COUNT, -1, -1, *interval_of(probe)
+    nulls = layout.column(MeasureKind.NULLS, call.argument)[0]
+    match call.function:
+        case AggregateFunction.COUNT:
+            return _COUNT, -1, nulls, *interval_of(probe)
+        case AggregateFunction.SUM:
+            return _SUM, layout.column(MeasureKind.SUM, call.argument)[0], nulls, *interval_of(probe)
+        case AggregateFunction.MIN | AggregateFunction.MAX:
+            kind = MeasureKind.MIN if call.function is AggregateFunction.MIN else MeasureKind.MAX
+            return _EXTREMUM, layout.column(kind, call.argument)[0], nulls, *interval_of(probe)
+        case _:
+            return None
+
+
+@kernel
+def _compare(slots: Ints, ints: Ints, tests: Ints, sums: Ints, passes: Bools) -> bool:
+    """Which slots have rows and a value that is not NULL between two; gives whether all sums fit 64 bits."""
+    limit = 1 << (63 - LOW_BITS)
+    for i in range(len(slots)):
+        slot = slots[i]
+        for column in sums:
+            if ints[slot, column] < -limit or ints[slot, column] >= limit:
+                return False
+        rows = ints[slot, 0]
+        passes[i] = False
+        for test in range(len(tests)):
+            what, column, nulls = tests[test, 0], tests[test, 1], tests[test, 2]
+            present = rows if nulls < 0 else rows - ints[slot, nulls]
+            if what == _COUNT:
+                value = present
+            elif what == _SUM:
+                value = (ints[slot, column] << LOW_BITS) + ints[slot, column + 1]
+            else:
+                value = ints[slot, column]
+            if (what == _COUNT or present > 0) and tests[test, 3] <= value <= tests[test, 4] and rows > 0:
+                passes[i] = True
+    return True
 
 
 def _may_overflow(call: AggregateCall) -> bool:

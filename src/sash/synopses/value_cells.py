@@ -3,7 +3,7 @@
 A row has a value and a count; slot and pane are those of its cell. A `ValueLog` has the cells of complete
 panes in order of pane, as a `PaneLog` has measures, so the cells of a slot are chained, and those of a pane
 are neighbours; the rows of all cells lie one after the other in two arrays that lose their dead front by
-moving. Space: 16 bytes a row, 40 a cell.
+moving. Space: 8 bytes a row, 16 once a value or a count has not fitted 32 bits; 40 a cell.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ Bools = npt.NDArray[np.bool_]
 # A cell of the log has the bounds of its rows.
 _BOUNDS = Layout((), (), (), (kernels.ADD, kernels.ADD), 0)
 _FIRST_CAPACITY = 1024
+_NARROW = np.iinfo(np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,14 @@ class Cells:
         least, greatest = (ends if self.known is None else self.known[ends]).tolist()
         return least, greatest
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether values and counts surely fit 32 bits."""
+        numbers = self.codes if self.known is None else self.known
+        fits = not len(numbers) or (numbers.min() >= _NARROW.min and numbers.max() <= _NARROW.max)
+        is_small = self.counts.dtype.itemsize <= 2 or self.counts.max(initial=0) <= _NARROW.max
+        return bool(fits and is_small)
+
     def between(self, first: int, last: int) -> Cells:
         """Those of some panes."""
         start = int(np.searchsorted(self.panes, first, side="left"))
@@ -125,17 +134,21 @@ class ValueLog:
 
     def __init__(self) -> None:
         self.cells = PaneLog(_BOUNDS)
+        self._type: type[np.signedinteger[Any]] = np.int32
         self._allocate(_FIRST_CAPACITY)
         # Where the arrays begin, and how many rows they have; bounds of cells count from the first row ever.
         self.first = 0
         self.rows = 0
 
     def _allocate(self, capacity: int) -> None:
-        self.values: Ints = np.empty(capacity, dtype=np.int64)
-        self.counts: Ints = np.empty(capacity, dtype=np.int64)
+        self.values: npt.NDArray[np.signedinteger[Any]] = np.empty(capacity, dtype=self._type)
+        self.counts: npt.NDArray[np.signedinteger[Any]] = np.empty(capacity, dtype=self._type)
 
     def append(self, cells: Cells) -> None:
         """Add cells whose panes are not before the last one's; their slots are reserved."""
+        if self._type is np.int32 and not cells.is_narrow:
+            self._type = np.int64
+            self.values, self.counts = self.values.astype(np.int64), self.counts.astype(np.int64)
         start, stop = self.rows, self.rows + len(cells.codes)
         if stop > len(self.values):
             self._move(0, max(stop, 2 * len(self.values)))
@@ -170,14 +183,14 @@ class ValueLog:
     def between(self, start: int, stop: int) -> tuple[Ints, Ints]:
         """The values and counts of the cells at positions start … stop."""
         if start >= stop:
-            return self.values[:0], self.counts[:0]
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         bounds = self.cells.ints
         begin = int(bounds[start - self.cells.base, 0]) - self.first
         end = int(bounds[stop - 1 - self.cells.base, 1]) - self.first
-        return self.values[begin:end], self.counts[begin:end]
+        return self.values[begin:end].astype(np.int64), self.counts[begin:end].astype(np.int64)
 
     @property
-    def live_values(self) -> Ints:
+    def live_values(self) -> npt.NDArray[np.signedinteger[Any]]:
         return self.values[: self.rows]
 
     @property
@@ -186,7 +199,7 @@ class ValueLog:
 
 
 @kernel
-def _decode(known: Ints, codes: npt.NDArray[Any], values: Ints) -> None:
+def _decode(known: Ints, codes: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
     for row in range(len(codes)):
         values[row] = known[codes[row]]
 

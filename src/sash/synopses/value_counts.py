@@ -10,8 +10,9 @@ approximate aggregates a complete pane keeps only some of them (`thinning.py`).
 
 Needs: nothing of the aggregate; values that can be ordered. Time: moving a window costs about a nanosecond
 per row that enters or leaves where the values are few, else one pass over the values of the groups concerned;
-answering costs time in the values of the groups that are asked for. Space: 16 bytes per different value of a
-pane and group, 40 per pane and group; per window 8 for each counter, or 24 per different value and group.
+answering costs time in the values of the groups that are asked for. Space: 8 bytes per different value of a
+pane and group (16 if one has not fitted 32 bits), 40 per pane and group; per window 8 for each counter, or
+24 per different value and group.
 """
 
 from __future__ import annotations

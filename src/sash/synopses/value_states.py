@@ -116,13 +116,14 @@ class ValueStates:
         """The measures of some slots, which ascend, with their values beside them."""
         if not self._columns:
             return ints
-        columns = [ints]
+        states = np.empty((len(slots), self._first + 2 * len(self._columns)), dtype=np.int64)
+        states[:, : self._first] = ints
         windows = [counts.window(self._key) for counts in self._counts]
         tallies: dict[int, Tallies] = {}
         for window in windows:
             if self.follows_some and isinstance(window, ValueWindow):
                 window.follow(slots)
-        for call, source in self._answering:
+        for column, (call, source) in zip(self._columns.values(), self._answering, strict=True):
             if isinstance(source, FrequentItems):
                 bits = source.answer(slots).texts()
                 valid = np.asarray(bits.is_valid())
@@ -141,8 +142,8 @@ class ValueStates:
                     bits, valid = answer(call, tallies[source], counts)
             if isinstance(bits, pa.Array):
                 bits = self._number(bits, len(bits))
-            columns += [bits[:, None], valid.astype(np.int64)[:, None]]
-        return np.concatenate(columns, axis=1)
+            states[:, column], states[:, column + 1] = bits, valid
+        return states
 
     def _number(self, texts: pa.Array | _Lists, size: int) -> Ints:
         first = self._size

@@ -11,7 +11,7 @@ followed; who begins to follow a slot counts the cells of its chain.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -87,8 +87,8 @@ def _apply(
     bounds: Ints,
     start: int,
     stop: int,
-    row_values: Ints,
-    row_counts: Ints,
+    row_values: npt.NDArray[Any],
+    row_counts: npt.NDArray[Any],
     first_row: int,
     sign: int,
     followed: Bools,
@@ -133,8 +133,8 @@ def _count(
     bounds: Ints,
     start: int,
     stop: int,
-    row_values: Ints,
-    row_counts: Ints,
+    row_values: npt.NDArray[Any],
+    row_counts: npt.NDArray[Any],
     first_row: int,
     sign: int,
     index: Ints,
@@ -172,9 +172,20 @@ def _chained(slots: Ints, heads: Ints, previous: Ints, base: int, left: int, rig
 
 @kernel
 def _ranked(
-    slots: Ints, index: Ints, first: int, counts: Ints, totals: Ints, part: int, whole: int
+    slots: Ints,
+    index: Ints,
+    first: int,
+    counts: Ints,
+    totals: Ints,
+    begin: int,
+    end: int,
+    part: int,
+    whole: int,
 ) -> tuple[Ints, Ints]:
-    """The value at rank ⌈n·part/whole⌉ of each slot, and n; it is looked for from the nearer end."""
+    """The value at rank ⌈n·part/whole⌉ of each slot, and n.
+
+    It is looked for from the nearer end of the columns begin … end, beyond which nothing is counted.
+    """
     found, often = np.zeros(len(slots), dtype=np.int64), np.zeros(len(slots), dtype=np.int64)
     for i in range(len(slots)):
         at = index[slots[i]]
@@ -184,12 +195,12 @@ def _ranked(
             # No product that overflows.
             rank = (total // whole) * part + ((total % whole) * part + whole - 1) // whole
             if 2 * part < whole:
-                column, left = 0, rank
+                column, left = begin, rank
                 while counts[at, column] < left:
                     left -= counts[at, column]
                     column += 1
             else:
-                column, left = counts.shape[1] - 1, total - rank
+                column, left = end - 1, total - rank
                 while counts[at, column] <= left:
                     left -= counts[at, column]
                     column -= 1
@@ -198,26 +209,31 @@ def _ranked(
 
 
 @kernel
-def _most_counted(slots: Ints, index: Ints, first: int, counts: Ints, k: int) -> tuple[Ints, Ints, Ints]:
-    """The k most frequent values of each slot, as `Tallies.top` gives them: offsets, values, counts."""
+def _most_counted(
+    slots: Ints, index: Ints, first: int, counts: Ints, begin: int, end: int, k: int
+) -> tuple[Ints, Ints, Ints]:
+    """The k most frequent values of each slot, as `Tallies.top` gives them: offsets, values, counts.
+
+    Nothing is counted beyond the columns begin … end.
+    """
     offsets = np.zeros(len(slots) + 1, dtype=np.int64)
     values, often = np.empty(len(slots) * k, dtype=np.int64), np.empty(len(slots) * k, dtype=np.int64)
-    begin = 0
+    start = 0
     for i in range(len(slots)):
-        at, end = index[slots[i]], begin
-        for column in range(counts.shape[1]):
+        at, stop = index[slots[i]], start
+        for column in range(begin, end):
             count = counts[at, column]
-            if count == 0 or (end == begin + k and count <= often[end - 1]):
+            if count == 0 or (stop == start + k and count <= often[stop - 1]):
                 continue
-            if end < begin + k:
-                end += 1
-            place = end - 1
-            while place > begin and often[place - 1] < count:
+            if stop < start + k:
+                stop += 1
+            place = stop - 1
+            while place > start and often[place - 1] < count:
                 values[place], often[place] = values[place - 1], often[place - 1]
                 place -= 1
             values[place], often[place] = first + column, count
-        offsets[i + 1] = begin = end
-    return offsets, values[:begin], often[:begin]
+        offsets[i + 1] = start = stop
+    return offsets, values[:start], often[:start]
 
 
 @kernel
@@ -252,7 +268,7 @@ class _Lists:
     def take(self, log: ValueLog, start: int, stop: int, sign: int, followed: Bools) -> None:
         """Cells of the log come, or they go."""
         cells = log.cells
-        most = len(log.between(start + cells.base, stop + cells.base)[0])
+        most = int(cells.ints[stop - 1, 1] - cells.ints[start, 0]) if start < stop else 0
         missing_slots, missing_rows = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
         size = _apply(
             cells.slots,
@@ -283,7 +299,8 @@ class _Lists:
 
     def _insert(self, log: ValueLog, slots: Ints, rows: Ints) -> None:
         nowhen = np.zeros(len(rows), dtype=np.int64)
-        more = ValueRows.of(slots, nowhen, log.values[rows], log.counts[rows])
+        values, counts = log.values[rows].astype(np.int64), log.counts[rows].astype(np.int64)
+        more = ValueRows.of(slots, nowhen, values, counts)
         out = tuple(np.empty(len(self.slots) + len(more.slots), dtype=np.int64) for _ in range(3))
         held = self.slots, self.values, self.counts
         size = _merge(*held, more.slots, more.values, more.counts, *out)
@@ -305,10 +322,10 @@ class _Lists:
             places, counts = places[kept], counts[kept]
         return Tallies(slots, offsets, self.values[places], counts)
 
-    def top(self, slots: Ints, k: int) -> Tallies:
+    def top(self, slots: Ints, k: int, extent: tuple[int, int]) -> Tallies:
         return self.tallies(slots).top(k)
 
-    def quantiles(self, slots: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
+    def quantiles(self, slots: Ints, part: int, whole: int, extent: tuple[int, int]) -> tuple[Ints, Ints]:
         begins, ends = self._bounds(slots)
         totals = _totals(begins, ends, self.counts)
         # A rank is found without a product that overflows.
@@ -371,13 +388,19 @@ class _Counters:
         offsets = np.searchsorted(owners, np.arange(len(slots) + 1))
         return Tallies(slots, offsets, columns + self.first, rows[owners, columns])
 
-    def top(self, slots: Ints, k: int) -> Tallies:
+    def _columns(self, extent: tuple[int, int]) -> tuple[int, int]:
+        """The columns of values that there may be: the others are for values to come."""
+        return max(extent[0] - self.first, 0), min(extent[1] + 1 - self.first, self.counts.shape[1])
+
+    def top(self, slots: Ints, k: int, extent: tuple[int, int]) -> Tallies:
         if k > FEW:
             return self.tallies(slots).top(k)
-        return Tallies(slots, *_most_counted(slots, self.index, self.first, self.counts, k))
+        columns = self._columns(extent)
+        return Tallies(slots, *_most_counted(slots, self.index, self.first, self.counts, *columns, k))
 
-    def quantiles(self, slots: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
-        return _ranked(slots, self.index, self.first, self.counts, self.totals, part, whole)
+    def quantiles(self, slots: Ints, part: int, whole: int, extent: tuple[int, int]) -> tuple[Ints, Ints]:
+        columns = self._columns(extent)
+        return _ranked(slots, self.index, self.first, self.counts, self.totals, *columns, part, whole)
 
     @property
     def nbytes(self) -> int:
@@ -491,11 +514,11 @@ class ValueWindow:
 
     def top(self, slots: Ints, k: int) -> Tallies:
         """Of some slots, which ascend, the k most frequent values, the most frequent first."""
-        return self._held.top(slots, k)
+        return self._held.top(slots, k, self._all.extent)
 
     def quantiles(self, slots: Ints, part: int, whole: int) -> tuple[Ints, Ints]:
         """Of some slots, which ascend, the value at rank ⌈n·part/whole⌉, and n."""
-        return self._held.quantiles(slots, part, whole)
+        return self._held.quantiles(slots, part, whole, self._all.extent)
 
     def renumber(self, place: Ints) -> None:
         """Slot s is now place[s]; those that are gone have −1."""

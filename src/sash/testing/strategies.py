@@ -8,6 +8,7 @@ slides), because the oracle recomputes each.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from hypothesis import strategies as st
@@ -106,26 +107,53 @@ HAVINGS = (
 COLUMNS = ("k", "g", "n", "x", "b", "at", "n + 1", "x * 2.0", "k || '!'", "t", "7")
 
 
-@st.composite
-def rows(draw: st.DrawFn, times: Sequence[int], *, odd: bool, bad: bool, is_csv: bool) -> tuple[MadeRow, ...]:
-    """Rows with the given times; `odd` allows NaN and infinities, `bad` rows that do not fit the schema."""
-    doubles = st.integers(-8, 8).map(lambda quarters: quarters / 4)
-    x = st.one_of(st.none(), doubles, st.sampled_from(_ODD_DOUBLES) if odd else doubles)
-    n = st.one_of(st.none(), st.integers(-3, 5), st.integers(-3, 5), st.sampled_from((1 << 40, -(1 << 40))))
-    one = st.builds(
+# Strategies that do not depend on what was drawn are made once: Hypothesis checks each new one.
+_DOUBLES = st.integers(-8, 8).map(lambda quarters: quarters / 4)
+_FAULTS = st.integers(0, 9)
+_HALVES = st.one_of(st.integers(1, 24), st.integers(1, 12).map(lambda n: 2 * n))
+_WHERE = st.one_of(st.just(""), st.sampled_from(WHERES).map(lambda c: f" WHERE {c}"))
+_HAVING = st.one_of(st.just(""), st.just(""), st.sampled_from(HAVINGS).map(lambda c: f" HAVING {c}"))
+_SHOWN = st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=3, unique=True)
+_GROUPED = st.lists(st.sampled_from(KEYS), max_size=2, unique=True)
+
+
+@functools.cache
+def _row(odd: bool) -> st.SearchStrategy[MadeRow]:
+    """A row without its time; `odd` allows NaN and infinities."""
+    return st.builds(
         MadeRow,
         time=st.none(),
         k=st.one_of(st.none(), st.sampled_from(WORDS)),
         g=st.one_of(st.none(), st.integers(0, 2)),
-        n=n,
-        x=x,
+        n=st.one_of(
+            st.none(), st.integers(-3, 5), st.integers(-3, 5), st.sampled_from((1 << 40, -(1 << 40)))
+        ),
+        x=st.one_of(st.none(), _DOUBLES, st.sampled_from(_ODD_DOUBLES) if odd else _DOUBLES),
         b=st.sampled_from((None, True, False)),
         at=st.one_of(st.none(), st.sampled_from((0, 1_500_000, -1, 1_700_000_000_000_000))),
     )
+
+
+@functools.cache
+def _among(values: tuple[int, ...], count: int) -> st.SearchStrategy[list[int]]:
+    return st.lists(st.sampled_from(values), min_size=count, max_size=count)
+
+
+@functools.cache
+def _aggregates(defined: bool, least: int) -> st.SearchStrategy[list[str]]:
+    kinds = (AGGREGATES, OF_VALUES, COMBINED) if defined else (OF_LISTS, OF_LISTS, OF_VALUES)
+    kind = st.one_of(*(st.sampled_from(kind) for kind in kinds))
+    return st.lists(kind, min_size=least, max_size=3, unique=True)
+
+
+@st.composite
+def rows(draw: st.DrawFn, times: Sequence[int], *, odd: bool, bad: bool, is_csv: bool) -> tuple[MadeRow, ...]:
+    """Rows with the given times; `odd` allows NaN and infinities, `bad` rows that do not fit the schema."""
+    one = _row(odd)
     made = []
     for time in times:
         row = draw(one)
-        fault = draw(st.integers(0, 9)) if bad else 0
+        fault = draw(_FAULTS) if bad else 0
         made.append(
             MadeRow(
                 None if fault == 9 else time,
@@ -141,14 +169,9 @@ def times(draw: st.DrawFn, count: int, slack: int, origin: int) -> list[int]:
     """Ticks in order of arrival: ties, bursts and gaps, some rows moved back by up to SLACK or more."""
     now = origin
     speed = draw(st.sampled_from(((0, 0, 0, 1, 2), (0, 1, 1, 2, 3, 7), (0, 1, 5, 19))))
-    steps = draw(st.lists(st.sampled_from(speed), min_size=count, max_size=count))
-    backs = draw(
-        st.lists(
-            st.sampled_from((0, 0, 0, 0, 1, slack, slack, slack + 1, 11)), min_size=count, max_size=count
-        )
-        if draw(st.booleans())
-        else st.just([0] * count)
-    )
+    steps = draw(_among(speed, count))
+    delays = (0, 0, 0, 0, 1, slack, slack, slack + 1, 11)
+    backs = draw(_among(delays, count) if draw(st.booleans()) else st.just([0] * count))
     arrived = []
     for step, back in zip(steps, backs, strict=True):
         now += step
@@ -172,35 +195,26 @@ def streams(draw: st.DrawFn, name: str, most_rows: int, clock: Clock, origin: in
 def windows(draw: st.DrawFn, clock: Clock) -> str:
     """RANGE and SLIDE in ticks: multiples, no multiples, and slides longer than the range."""
     slide = draw(st.sampled_from((1, 2, 3, 4, 5, 7, 10))) * max(clock.tick, clock.size)
-    halves = draw(st.one_of(st.integers(1, 24), st.integers(1, 12).map(lambda n: 2 * n)))
-    length = halves * clock.tick // 2
+    length = draw(_HALVES) * clock.tick // 2
     return f"[RANGE {write_interval(length)} SLIDE {write_interval(slide)}]"
 
 
 @st.composite
 def selects(draw: st.DrawFn, stream: MadeStream, *, defined: bool = True) -> str:
     """A SELECT over the stream, grouped or not; of aggregates that the oracle knows, if `defined`."""
-    where = draw(st.one_of(st.just(""), st.sampled_from(WHERES).map(lambda c: f" WHERE {c}")))
+    where = draw(_WHERE)
     source = f"FROM {stream.name} {draw(windows(stream.clock))}{where}"
     if draw(st.integers(0, 3)) == 0:
         distinct = draw(st.sampled_from(("", "DISTINCT ")))
-        columns = draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=3, unique=True))
+        columns = draw(_SHOWN)
         listed = ", ".join(f"{column} AS c{i}" for i, column in enumerate(columns))
         return f"SELECT {distinct}{listed} {source}"
-    keys = draw(st.lists(st.sampled_from(KEYS), max_size=2, unique=True))
+    keys = draw(_GROUPED)
     shown = keys if draw(st.integers(0, 2)) else draw(st.sampled_from((keys[:1], [])))
-    kinds = (AGGREGATES, OF_VALUES, COMBINED) if defined else (OF_LISTS, OF_LISTS, OF_VALUES)
-    aggregates = draw(
-        st.lists(
-            st.one_of(*(st.sampled_from(kind) for kind in kinds)),
-            min_size=0 if shown else 1,
-            max_size=3,
-            unique=True,
-        )
-    )
+    aggregates = draw(_aggregates(defined, 0 if shown else 1))
     listed = ", ".join(f"{item} AS c{i}" for i, item in enumerate([*shown, *aggregates]))
     grouping = f" GROUP BY {', '.join(keys)}" if keys else ""
-    having = draw(st.one_of(st.just(""), st.just(""), st.sampled_from(HAVINGS).map(lambda c: f" HAVING {c}")))
+    having = draw(_HAVING)
     return f"SELECT {listed} {source}{grouping}{having}"
 
 

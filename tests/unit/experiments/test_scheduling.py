@@ -59,7 +59,7 @@ def test_a_run_leaves_a_table_claims_and_a_picture(name, tmp_path, monkeypatch):
 
 
 def test_overload_compares_kinds_of_refresh_on_a_live_stream():
-    sizes = overload.Sizes(queries=5, hosts=20, rates=(400,), seconds=0.3)
+    sizes = overload.Sizes(queries=5, hosts=20, first=400, most=400, seconds=0.3)
     result = overload.measured(sizes, "inline", "small")
     assert [str(row["refresh"]).partition(" ")[0] for row in result.table] == ["exact", "elastic", "elastic"]
     assert all(row["rows"] for row in result.table)

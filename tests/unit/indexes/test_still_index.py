@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.indexes.still_index import StillIndex, build_still
+from sash.indexes.still_search import DENSE, NOT_TOLD, Sought, search
 from sash.lang.indexing import read_index
 from sash.plan.key_conditions import Among, Between
+from sash.state.addresses import address_of
 
 EPOCH = datetime(2026, 1, 1)
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
@@ -54,44 +56,120 @@ def cases(draw):
     bounds = st.none() | constants
     ranges = st.builds(Between, st.just("x"), bounds, bounds, st.booleans(), st.booleans())
     sets = st.lists(constants, min_size=1, max_size=3).map(lambda given: Among("x", tuple(given)))
-    return pa.array(values, type_), values, draw(ranges | sets), draw(st.sampled_from(SPECS))
+    return type_, values, draw(ranges | sets)
 
 
-@given(cases())
-def test_an_index_finds_what_reading_every_tuple_finds(case):
-    array, values, condition, words = case
-    index = StillIndex(build_still(read_index(words), array))
-    spans = index.spans(condition)
-    expected = [place for place, value in enumerate(values) if holds(condition, value)]
-    if spans is None:
-        assert isinstance(condition, Between)
-        assert "H" in words
-        return
-    found = index.find(spans).tolist()
-    assert found == sorted(set(found))
-    assert len(found) == sum(end - begin for begin, end in spans)
-    if "G" in words:
-        # Whole ranges: too much, never too little, and no NULL.
-        assert set(expected) <= set(found)
-        assert all(values[place] is not None for place in found)
-    else:
-        assert found == expected
+def searched(files, *conditions, dense=DENSE):
+    """Counts and, by file, positions. A file is how many tuples it has, and the indexes of columns (or None).
+
+    With `dense` any number of tuples is few.
+    """
+    numbers = [
+        np.array([dense * rows, *(0 if index is None else index.header for index in indexes)])
+        for rows, *indexes in files
+    ]
+    types = {slot: i.type for _, *own in files for slot, i in enumerate(own, 1) if i is not None}
+    sought = [Sought(slot, types[slot], condition) for slot, condition in conditions if slot in types]
+    counts, tuples = search(np.array([address_of(each) for each in numbers]), sought)
+    assert tuples.tolist() == sorted(set(tuples.tolist()))
+    positions = [(tuples[tuples >> 32 == file] & 0xFFFFFFFF).tolist() for file in range(len(files))]
+    return counts.tolist(), positions
+
+
+def still(words: str, values) -> StillIndex:
+    return StillIndex(build_still(read_index(words), values))
+
+
+@given(cases(), st.data())
+def test_indexes_find_what_reading_every_tuple_finds(case, data):
+    """Files with indexes of different kinds, some without one, are searched together."""
+    type_, values, condition = case
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=4)))
+    parts = [values[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(values)], strict=True)]
+    specs = [data.draw(st.none() | st.sampled_from(SPECS)) for _ in parts]
+    files = [
+        (len(part), None if words is None else still(words, pa.array(part, type_)))
+        for part, words in zip(parts, specs, strict=True)
+    ]
+    counts, found = searched(files, (1, condition))
+    for part, words, count, own in zip(parts, specs, counts, found, strict=True):
+        expected = [place for place, value in enumerate(part) if holds(condition, value)]
+        if words is None or ("H" in words and isinstance(condition, Between)):
+            assert (count, own) == (NOT_TOLD, [])
+            continue
+        assert count == len(own)
+        if "G(" in words:
+            # Whole ranges: too much, never too little, and no NULL.
+            assert set(expected) <= set(own)
+            assert all(part[place] is not None for place in own)
+        else:
+            assert own == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abc")), min_size=1, max_size=40), st.data())
+def test_of_several_conditions_the_one_with_fewest_tuples_is_taken_in_each_file(rows, data):
+    half = data.draw(st.integers(0, len(rows)))
+    halves, files = [part for part in (rows[:half], rows[half:]) if part], []
+    for part in halves:
+        numbers, words = zip(*part, strict=True)
+        kinds = [data.draw(st.sampled_from(["T", "H"])) for _ in range(2)]
+        files.append((len(part), still(kinds[0], pa.array(numbers)), still(kinds[1], pa.array(words))))
+    number, word = data.draw(st.integers(0, 4)), data.draw(st.sampled_from("abcd"))
+    counts, found = searched(files, (1, Among("n", (number,))), (2, Among("w", (word,))))
+    for part, count, own in zip(halves, counts, found, strict=True):
+        by_number = [place for place, (n, _) in enumerate(part) if n == number]
+        by_word = [place for place, (_, w) in enumerate(part) if w == word]
+        assert count == min(len(by_number), len(by_word))
+        assert own in (by_number, by_word)
 
 
 def test_a_value_of_another_type_is_left_to_whoever_reads_the_rows():
-    numbers = StillIndex(build_still(read_index("T"), pa.array([1, 2, 3])))
-    assert numbers.spans(Among("x", ("1",))) is None
-    assert numbers.spans(Among("x", (True,))) is None
-    assert numbers.spans(Among("x", (2**70,))) is None
-    assert numbers.spans(Between("x", low=1.5)) is None
-    assert numbers.find(numbers.spans(Among("x", (2.0,))) or []).tolist() == [1]
+    files = [(3, still("T", pa.array([1, 2, 3])))]
+    for condition in (
+        Among("x", ("1",)),
+        Among("x", (True,)),
+        Among("x", (2**70,)),
+        Among("x", (1, "1")),
+        Between("x", low=1.5),
+    ):
+        assert searched(files, (1, condition)) == ([NOT_TOLD], [[]])
+    assert searched(files, (1, Among("x", (2.0,)))) == ([1], [[1]])
+
+
+def test_no_more_than_one_tuple_in_eight_is_looked_up():
+    values = [7] * 3 + [8] * 2 + list(range(100, 111))
+    files = [(len(values), still("T", pa.array(values)))]
+    assert searched(files, (1, Among("x", (8,))), dense=1) == ([2], [[3, 4]])
+    assert searched(files, (1, Among("x", (7,))), dense=1) == ([NOT_TOLD], [[]])
 
 
 @pytest.mark.parametrize("words", ["T", "G(50)"])
 def test_of_many_tuples_few_are_found(words):
     values = np.random.default_rng(3).integers(0, 1000, 50_000)
-    index = StillIndex(build_still(read_index(words), pa.array(values)))
-    found = index.find(index.spans(Among("x", (417,))) or [])
-    assert set(np.flatnonzero(values == 417)) <= set(found.tolist())
+    _, (found,) = searched([(len(values), still(words, pa.array(values)))], (1, Among("x", (417,))))
+    assert set(np.flatnonzero(values == 417)) <= set(found)
     # A range of fifty has about a thousand tuples.
     assert len(found) < 1_500
+
+
+@pytest.mark.parametrize(("words", "cell"), [("T", "rows"), ("T", "ends"), ("H(3)", "heads"), ("T", "keys")])
+@pytest.mark.parametrize("is_less", [True, False])
+def test_an_index_knows_when_it_leads_out_of_its_file(words, cell, is_less):
+    table = build_still(read_index(words), pa.array(["a", "b", None, "b", "cc"]))
+    assert StillIndex(table).leads_into(5)
+    assert not StillIndex(table).leads_into(4)
+    column = table.column(cell).chunk(0)
+    values = column.values
+    if cell == "keys":
+        # Arrow looks at the ends only: a word begins before the first letter, or behind the last.
+        _, offsets, letters = values.buffers()
+        places = np.frombuffer(offsets, np.int32)[: len(values) + 1].copy()
+        places[1] = -1 if is_less else 9
+        harmed = pa.StringArray.from_buffers(len(values), pa.py_buffer(places), letters)
+    else:
+        numbers = values.to_numpy().copy()
+        numbers[0 if is_less else -1] = -1 if is_less else 9
+        harmed = pa.array(numbers)
+    cells = pa.LargeListArray.from_arrays(column.offsets, harmed)
+    table = table.set_column(table.column_names.index(cell), cell, cells)
+    assert not StillIndex(table).leads_into(5)

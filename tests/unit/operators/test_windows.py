@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -10,9 +11,11 @@ from hypothesis import strategies as st
 from tests.unit.operators.operator_kit import FIELDS, Output, Row, delta
 
 from sash.operators.delta import NEVER
+from sash.operators.held import delta_of
 from sash.operators.operator import Moment
 from sash.operators.rows_window import RowsWindow
 from sash.operators.time_window import TimeWindow
+from sash.plan.join_synopses import JoinSetting, JoinSpec
 
 
 @given(
@@ -90,3 +93,23 @@ def test_a_sliding_window_moves_both_ends_of_a_life_to_the_next_slide(range_, sl
     assert len(window.process([delta([(3, NEVER, 1, ("x", 1))])], Moment(9))) == 0
     entered = window.process([delta([])], Moment(10))
     assert (int(entered.ts[0]), int(entered.exp[0])) == lives
+
+
+def test_a_row_that_waited_when_windows_were_shorter_leaves_as_late_as_they_are_long_now():
+    """
+    a row of 3 in [RANGE 10 SLIDE 10] waits for 10; then the window is longer by 20, shorter again by 10
+    """
+
+    def made(stretch: int) -> TimeWindow:
+        window = TimeWindow(FIELDS, 10, 0, 10, "j")
+        window.adapt([JoinSetting(cast(JoinSpec, None), "j", stretch)])
+        return window
+
+    window = made(0)
+    window.process([delta([(3, NEVER, 1, ("x", 1))])], Moment(9))
+    for stretch, leaves in ((20, 40), (10, 30)):
+        state, window = window.snapshot(), made(stretch)
+        window.restore(state)
+        assert delta_of(window.snapshot()["waiting"]).exp.tolist() == [leaves]
+    entered = window.process([delta([])], Moment(10))
+    assert (int(entered.ts[0]), int(entered.exp[0])) == (10, 30)

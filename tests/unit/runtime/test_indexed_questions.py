@@ -15,6 +15,7 @@ from sash.runtime.look import look
 from sash.runtime.peek import Peek
 from sash.runtime.run import run_program
 from sash.session import connect
+from sash.state import pieces
 from sash.testing.runs import StopAfter
 
 STREAM = (
@@ -86,12 +87,12 @@ def probed(monkeypatch) -> list[int]:
     """How many rows each look-up in a file has found."""
     found: list[int] = []
 
-    def rows_at(file, since, positions, places):
-        found.append(len(positions))
-        return original(file, since, positions, places)
+    def fetch_rows(files, slots, tuples, since):
+        found.extend(Counter((tuples >> 32).tolist()).values())
+        return original(files, slots, tuples, since)
 
-    original = probe.OpenFile.rows_at
-    monkeypatch.setattr(probe.OpenFile, "rows_at", rows_at)
+    original = pieces.fetch_rows
+    monkeypatch.setattr(probe, "fetch_rows", fetch_rows)
     return found
 
 

@@ -117,6 +117,16 @@ def test_a_guest_of_a_run_that_is_stopped_before_its_first_slide_is_told_all_the
     assert guest[26] == alone[26]
 
 
+def test_a_row_that_waits_for_a_slide_lives_as_long_as_a_longer_query_needs_it(folder):
+    run(folder, query("alone", 20), checkpoint=None)
+    # The run is stopped at 25, whose row is in windows from 26 on.
+    run(folder, query("q", 8), batches=25, batch_rows=1)
+    run(folder, query("q", 8), query("longer", 20), batch_rows=1)
+    alone, longer = (contents(folder / f"{name}.jsonl", is_log=True) for name in ("alone", "longer"))
+    same = [t for t in range(26, 61, 2) if at(longer, t) == at(alone, t)]
+    assert same == list(range(38, 61, 2))
+
+
 def test_explain_of_a_run_tells_how_join_queries_fare(folder):
     run(folder, query("q", 8), batches=4)
     queries = (query("q", 8), query("guest", 4), query("longer", 20))

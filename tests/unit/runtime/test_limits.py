@@ -188,15 +188,15 @@ def test_a_slow_sink_slows_the_source(tmp_path, monkeypatch, overlap):
     program = bind_program(STREAM + "CREATE QUERY q INTO 'jsonl:q.jsonl' AS SELECT n FROM s [NOW];\n")
     engine = Engine(program, Options(base_dir=tmp_path, batch_rows=10), "inline", 1, overlap=overlap)
     decided, ahead = 0, []
-    real = JsonLinesSink.write
+    real = JsonLinesSink.append
 
-    def slow(self: JsonLinesSink, table: pa.Table) -> None:
+    def slow(self: JsonLinesSink, lines: pa.Array) -> None:
         before = decided
         time.sleep(0.05)
         ahead.append((before, decided, engine.committed))
-        real(self, table)
+        real(self, lines)
 
-    monkeypatch.setattr(JsonLinesSink, "write", slow)
+    monkeypatch.setattr(JsonLinesSink, "append", slow)
     engine.load()
     engine.open_outputs()
     inline = Inline(engine)
@@ -226,7 +226,7 @@ def test_a_batch_that_fails_while_the_source_is_idle_is_heard_of(tmp_path, monke
         failed.set()
         raise LimitError("full")
 
-    monkeypatch.setattr(JsonLinesSink, "write", fail)
+    monkeypatch.setattr(JsonLinesSink, "append", fail)
     engine.load()
     engine.open_outputs()
     entry = engine.next_entry()

@@ -18,6 +18,7 @@ from sash.lang import bind_program
 from sash.runtime import probe
 from sash.runtime.peek import Peek
 from sash.runtime.run import run_program
+from sash.state import pieces
 
 STREAM = (
     "CREATE STREAM s (t BIGINT, n BIGINT, x DOUBLE, k STRING, b BOOLEAN, d TIMESTAMP) "
@@ -100,12 +101,12 @@ def test_a_probe_of_any_type_finds_what_sql_finds(kind, seed, tmp_path: Path, mo
     run_program(program, base_dir=tmp_path, runtime="inline", checkpoint=tmp_path / "state", batch_rows=170)
     probed: list[int] = []
 
-    def rows_at(file, since, positions, places):
-        probed.append(len(positions))
-        return original(file, since, positions, places)
+    def fetch_rows(files, slots, tuples, since):
+        probed.extend(Counter((tuples >> 32).tolist()).values())
+        return original(files, slots, tuples, since)
 
-    original = probe.OpenFile.rows_at
-    monkeypatch.setattr(probe.OpenFile, "rows_at", rows_at)
+    original = pieces.fetch_rows
+    monkeypatch.setattr(probe, "fetch_rows", fetch_rows)
     peek = Peek(tmp_path / "state")
     found_any = 0
     for condition in CONDITIONS:

@@ -64,6 +64,27 @@ def test_queries_over_one_join_tell_the_synopsis_that_they_read(tmp_path):
         assert "in the run: answered at 40" in told
 
 
+def test_a_join_query_that_comes_while_a_run_goes_on_tells_from_when_its_windows_are_whole(tmp_path):
+    join = (
+        "SELECT COUNT(*) AS c FROM packets [RANGE {0} SEC SLIDE 10 SEC] a, "
+        "packets [RANGE {0} SEC SLIDE 10 SEC] b WHERE a.src = b.src"
+    )
+    with sash.connect(tmp_path, runtime="inline", batch_rows=20) as session:
+        session.sql(
+            "CREATE STREAM packets (ts TIMESTAMP, src STRING) TIMESTAMP BY ts "
+            "FROM 'generator:packets' WITH (rate = 2, hosts = 5);"
+        )
+        first = session.query(join.format(10), name="first")
+        next(iter(first))
+        longer = session.query(join.format(40), name="longer")
+        answer = next(iter(longer))
+        rows = {row["name"]: row for row in session.sql("SHOW QUERIES").to_pylist()}
+        assert rows["first"]["whole_from"] is None
+        assert rows["longer"]["synopses"] == rows["first"]["synopses"]
+        begun = int(answer.at.timestamp() * 1_000_000)
+        assert begun < rows["longer"]["whole_from"] <= begun + 40_000_000
+
+
 def test_elastic_refresh_skips_boundaries_and_says_so(tmp_path):
     with sash.connect(written(tmp_path), runtime="inline", batch_rows=10, refresh="elastic") as session:
         session.sql(STREAM)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.synopses.synopsis_kit import Fed, Row
+from tests.unit.synopses.synopsis_kit import Fed, Row, partials_of, plan_of
 from tests.unit.synopses.test_answer_from import plain
 from tests.unit.synopses.test_basic_interval import row
 
 from sash.errors import DataError
 from sash.runtime.groups import QueryGroup
+from sash.state.layout import Layout
 from sash.synopses.collective.filters import Filters
 from sash.synopses.families import families_of
-from sash.synopses.selection import Selection
+from sash.synopses.selection import Passing, Selection
 
 # Conditions with one place for a threshold; those of a line make a family.
 CONDITIONS = (
@@ -121,6 +123,46 @@ def test_the_loosest_threshold_of_each_aggregate_selects_groups():
         "COUNT(*) > 7",
         "MIN(x) < 2.0",
     ], "one condition of each query is enough: what few groups pass, as a rule"
+
+
+# What holds for a group with some values, NULL among them; a comparison with NULL does not.
+WHOLE_NUMBERS = {
+    "COUNT(*) > {}": lambda v, rows, some: rows > v,
+    "COUNT(n) <= {}": lambda v, rows, some: len(some) <= v,
+    "SUM(n) >= {}": lambda v, rows, some: bool(some) and sum(some) >= v,
+    "SUM(n) < {}": lambda v, rows, some: bool(some) and sum(some) < v,
+    "MIN(n) < {}": lambda v, rows, some: bool(some) and min(some) < v,
+    "MAX(n) <= {}": lambda v, rows, some: bool(some) and max(some) <= v,
+}
+VALUES = st.lists(st.none() | st.integers(-3, 3), min_size=1, max_size=4)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(list(WHOLE_NUMBERS)), st.integers(-2, 4)), min_size=1, max_size=3),
+    st.lists(VALUES, min_size=1, max_size=4),
+)
+def test_measures_tell_which_groups_pass_a_threshold(conditions, groups):
+    plan = plan_of(*(having(text.format(v)) for text, v in conditions))
+    selection, layout = (
+        Selection.of([query.select for query in plan.queries]),
+        Layout.of(plan.synopses[0].measures),
+    )
+    assert selection is not None
+    rows: list[Row] = [(1, None, g, n, None) for g, values in enumerate(groups) for n in values]
+    (partial,) = partials_of(rows, plan.synopses)
+    # Beside them a group without any row.
+    ints, floats = (
+        np.concatenate(parts) for parts in zip((partial.ints, partial.floats), layout.empty(1), strict=True)
+    )
+    passes = Passing(selection, layout).among(np.arange(len(ints)), ints, floats).tolist()
+    expected = [
+        any(
+            WHOLE_NUMBERS[text](v, len(groups[g]), [n for n in groups[g] if n is not None])
+            for text, v in conditions
+        )
+        for g in partial.keys[0].take(pa.array(partial.groups)).to_pylist()
+    ]
+    assert passes == [*expected, False]
 
 
 @pytest.mark.parametrize("condition", ["COUNT(*) = 2", "COUNT(*) > 1 OR MAX(n) > 2", "COUNT(DISTINCT n) > 3"])

@@ -30,7 +30,8 @@ def cells_of(rows: list[Row]) -> Cells:
 def coded(cells: Cells) -> Cells:
     """The same, as a chunk has them."""
     known, codes = np.unique(cells.values, return_inverse=True)
-    return replace(cells, codes=codes.astype(np.uint8), counts=cells.counts.astype(np.uint16), known=known)
+    counts = cells.counts.astype(np.min_scalar_type(int(cells.counts.max(initial=0))))
+    return replace(cells, codes=codes.astype(np.uint8), counts=counts, known=known)
 
 
 def counted(cells: Cells) -> Counter[Row]:
@@ -79,15 +80,20 @@ def test_a_split_loses_nothing(rows: list[Row], pane: int) -> None:
     assert (tail.panes >= pane).all()
 
 
-@given(st.lists(triples, max_size=6), st.integers(0, 30), st.sampled_from([1, 4, 1024]))
+# By how much values and counts are multiplied: the greatest that fits 32 bits, and others that do not.
+scales = st.sampled_from([(1, 1), (1, 1), (1 << 29, 1), (1 << 61, 1), (1, (1 << 31) - 1), (1, 1 << 31)])
+
+
+@given(st.lists(st.tuples(triples, scales), max_size=6), st.integers(0, 30), st.sampled_from([1, 4, 1024]))
 def test_a_log_keeps_the_rows_of_each_cell_when_its_front_goes(
-    parts: list[list[Row]], trimmed: int, capacity: int
+    parts: list[tuple[list[Row], tuple[int, int]]], trimmed: int, capacity: int
 ) -> None:
     with patch.object(value_cells, "_FIRST_CAPACITY", capacity):
         log = ValueLog()
     expected: list[tuple[int, int, list[int], list[int]]] = []
-    for number, part in enumerate(parts):
-        cells = cells_of([(5 * number + pane, slot, value) for pane, slot, value in part])
+    for number, (part, (scale, often)) in enumerate(parts):
+        cells = cells_of([(5 * number + pane, slot, scale * value) for pane, slot, value in part])
+        cells = replace(cells, counts=often * cells.counts)
         log.append(coded(cells) if number % 2 and len(cells.codes) else cells)
         for i, (begin, end) in enumerate(zip(cells.offsets[:-1], cells.offsets[1:], strict=True)):
             own = (cells.values[begin:end].tolist(), cells.counts[begin:end].tolist())

@@ -10,10 +10,16 @@ import json
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.operators.delta import Ints
+from sash.state.fingerprints import string_buffers
+from sash.state.jit import kernel
+
+Bytes = npt.NDArray[np.uint8]
+Starts = npt.NDArray[np.int32]
 
 _CONTROLS = {chr(code): json.dumps(chr(code))[1:-1] for code in range(32)}
 
@@ -39,10 +45,67 @@ def json_values(values: pa.Array) -> pa.Array:
 
 def pairs_text(values: pa.Array, counts: Ints, offsets: Ints) -> pa.Array:
     """Lists of pairs, such as [["a", 3], ["b", 1]]; list i begins at offsets[i]. NULL where it is empty."""
-    pairs = _join(pa.scalar("["), values, pa.scalar(", "), pa.array(counts).cast(pa.string()), pa.scalar("]"))
-    lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pairs)
-    text = _join(pa.scalar("["), pc.binary_join(lists, pa.scalar(", ")), pa.scalar("]"))
-    return pc.if_else(pa.array(np.diff(offsets) > 0), text, pa.scalar(None, pa.string()))
+    starts, data = string_buffers(values)
+    ends = _measured(starts, counts, offsets)
+    out = np.empty(int(ends[-1]), dtype=np.uint8)
+    _spell(starts, data, counts, offsets, ends, out)
+    filled = np.packbits(np.diff(offsets) > 0, bitorder="little")
+    buffers = (pa.py_buffer(each) for each in (filled, ends, out))
+    return pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, list(buffers)).cast(pa.string())
+
+
+@kernel
+def _digits(number: int) -> int:
+    """How many digits a number has that is not negative."""
+    count = 1
+    while number > 9:
+        number //= 10
+        count += 1
+    return count
+
+
+@kernel
+def _measured(starts: Starts, counts: Ints, offsets: Ints) -> Ints:
+    """Where the text of each list begins, and the end."""
+    ends = np.zeros(len(offsets), dtype=np.int64)
+    for i in range(len(offsets) - 1):
+        size = 0
+        for pair in range(offsets[i], offsets[i + 1]):
+            # A pair has two brackets, and ", " in it and after it, the last one the outer brackets.
+            size += starts[pair + 1] - starts[pair] + _digits(counts[pair]) + 6
+        ends[i + 1] = ends[i] + size
+    return ends
+
+
+@kernel
+def _spell(starts: Starts, data: Bytes, counts: Ints, offsets: Ints, ends: Ints, out: Bytes) -> None:
+    opening, closing, comma, space, zero = 91, 93, 44, 32, 48
+    for i in range(len(offsets) - 1):
+        to = ends[i]
+        for pair in range(offsets[i], offsets[i + 1]):
+            is_first = pair == offsets[i]
+            out[to] = opening if is_first else comma
+            if not is_first:
+                out[to + 1] = space
+            to += 1 if is_first else 2
+            out[to] = opening
+            to += 1
+            for at in range(starts[pair], starts[pair + 1]):
+                out[to] = data[at]
+                to += 1
+            out[to], out[to + 1] = comma, space
+            to += 2 + _digits(counts[pair])
+            rest, place = counts[pair], to - 1
+            while True:
+                out[place] = zero + rest % 10
+                rest //= 10
+                place -= 1
+                if rest == 0:
+                    break
+            out[to] = closing
+            to += 1
+        if to > ends[i]:
+            out[to] = closing
 
 
 def ranges_text(names: Sequence[str], ranges: Ints, counts: Ints, offsets: Ints) -> pa.Array:

@@ -63,6 +63,8 @@ def folded(scalar: Scalar) -> Scalar:
 def _folded(sql: str) -> exp.Expr | None:
     """The folded expression; None where there is nothing to fold."""
     before = tree_of(sql)
+    if isinstance(before, exp.Column) or _compares_plainly(before):
+        return None
     root = exp.Paren(this=before.copy())
     constant: set[int] = set()
     # Operands before operators, and without recursion: a chain of operators may be very long.
@@ -78,6 +80,12 @@ def _folded(sql: str) -> exp.Expr | None:
         if is_constant:
             constant.add(id(after))
     return None if root.this == before else root.this.unnest()
+
+
+def _compares_plainly(tree: exp.Expr) -> bool:
+    """Whether a column is compared with a constant, as most conditions do."""
+    is_comparison = isinstance(tree, exp.EQ | exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE)
+    return is_comparison and isinstance(tree.this, exp.Column) and is_plain(tree.expression)
 
 
 def _once(node: exp.Expr, is_constant: bool) -> exp.Expr:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -70,8 +71,11 @@ class TextFileSink(Sink):
         self._size = size
 
     def write(self, table: pa.Table) -> None:
-        for start in range(0, table.num_rows, ROWS_AT_ONCE):
-            self._append(_bytes_of(self.lines(table.slice(start, ROWS_AT_ONCE))))
+        write_together([(self, table)])
+
+    def append(self, lines: pa.Array) -> None:
+        """Write rows that have been spelled out."""
+        self._append(_bytes_of(lines))
 
     def commit(self) -> Committed:
         if self._size != self._checked:
@@ -112,6 +116,32 @@ class TextFileSink(Sink):
                 written = os.write(handle, rest)
                 self._size += written
                 rest = rest[written:]
+
+
+def write_together(given: Iterable[tuple[TextFileSink, pa.Table]]) -> None:
+    """Write tables to their files; those with the same columns are spelled out at once.
+
+    Most tables are small, and to spell out hundreds of them takes hardly longer than one.
+    """
+    alike: dict[tuple[type[TextFileSink], pa.Schema], list[tuple[TextFileSink, pa.Table]]] = {}
+    for sink, table in given:
+        alike.setdefault((type(sink), table.schema), []).append((sink, table))
+    for pairs in alike.values():
+        whole = pa.concat_tables([table for _, table in pairs])
+        sinks = iter(pairs)
+        sink, end = pairs[0][0], 0
+        for start in range(0, whole.num_rows, ROWS_AT_ONCE):
+            stop = min(start + ROWS_AT_ONCE, whole.num_rows)
+            lines = sink.lines(whole.slice(start, stop - start))
+            at = start
+            while at < stop:
+                if at == end:
+                    sink, table = next(sinks)
+                    end += table.num_rows
+                through = min(end, stop)
+                if through > at:
+                    sink.append(lines.slice(at - start, through - at))
+                at = through
 
 
 def _bytes_of(lines: pa.Array) -> memoryview:

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from sash.errors import DataError, SourceError
 from sash.lang.bound import StreamDefinition
 from sash.lang.types import Column, Type
+from sash.operators.delta import one_array
 from sash.runtime.sources.chunk import Bools, Chunk, Int64s, Rejects, Rows
 from sash.runtime.sources.convert import NO_TIMESTAMP, OUT_OF_RANGE, event_times
 from sash.runtime.sources.failures import unreadable
@@ -169,10 +170,11 @@ def read_parquet(stream: StreamDefinition, chunk: Chunk, columns: Sequence[str] 
             for i in np.flatnonzero(bad).tolist():
                 reasons.setdefault(i, []).append(f"{column.name}: {OUT_OF_RANGE}")
     ts, missing, outside = event_times(typed.get(stream.timestamp), stream.unit, chunk.rows)
-    for mask, why in ((missing, NO_TIMESTAMP), (outside, OUT_OF_RANGE)):
-        for i in np.flatnonzero(mask).tolist():
-            reasons.setdefault(i, []).append(f"{stream.timestamp}: {why}")
-    keep &= ~(missing | outside)
+    if missing.any() or outside.any():
+        for mask, why in ((missing, NO_TIMESTAMP), (outside, OUT_OF_RANGE)):
+            for i in np.flatnonzero(mask).tolist():
+                reasons.setdefault(i, []).append(f"{stream.timestamp}: {why}")
+        keep &= ~(missing | outside)
     rejects = Rejects(chunk.path)
     # A value that microseconds cannot hold has become NULL; one reason for it is enough.
     for i in sorted(reasons):
@@ -247,7 +249,7 @@ def _may_overflow(metadata: pq.FileMetaData, field: pa.Field, chunk: Chunk) -> b
 
 def _typed(column: Column, values: pa.ChunkedArray, path: str) -> tuple[pa.Array, Bools | None]:
     """The column in its CQL type, and the mask of TIMESTAMP values that have no microseconds."""
-    array = values.combine_chunks()
+    array = one_array(values)
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if column.type is Type.STRING:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sash.errors import SinkError
 from sash.lang.bound import StreamDefinition
 from sash.lang.types import Column, Schema, Type
-from sash.runtime.sinks import open_sink
+from sash.runtime.sinks import open_sink, text_file
 from sash.runtime.sources import open_source, read
 
 SCHEMA = pa.schema(
@@ -51,6 +51,33 @@ def written(base: Path, uri: str, *tables: pa.Table) -> str:
     sink.commit()
     sink.close()
     return (base / uri.partition(":")[2]).read_bytes().decode()
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.sampled_from(["jsonl", "csv"]), st.booleans(), st.integers(0, 5)), max_size=6))
+def test_files_that_are_written_together_are_as_if_each_were_written_alone(tmp_path_factory, parts):
+    base = tmp_path_factory.mktemp("sinks")
+    tables = []
+    for number, (_, is_narrow, rows) in enumerate(parts):
+        made = table(*((10 * number + row, "+", "é" * row, row, None, True, row) for row in range(rows)))
+        tables.append(made.select(["ts", "n"]) if is_narrow else made)
+    alone = [
+        written(base, f"{kind}:alone/{number}", given_)
+        for number, ((kind, _, _), given_) in enumerate(zip(parts, tables, strict=True))
+    ]
+    sinks = [
+        open_sink(f"{kind}:{number}", given_.schema, base)
+        for number, ((kind, _, _), given_) in enumerate(zip(parts, tables, strict=True))
+    ]
+    texts = [sink for sink in sinks if isinstance(sink, text_file.TextFileSink)]
+    for sink in texts:
+        sink.open(None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_file, "ROWS_AT_ONCE", 3)
+        text_file.write_together(zip(texts, tables, strict=True))
+    for sink in texts:
+        sink.close()
+    assert [(base / str(number)).read_text() for number in range(len(parts))] == alone
 
 
 def test_jsonl_to_the_letter(tmp_path: Path) -> None:
