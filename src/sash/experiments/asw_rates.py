@@ -19,6 +19,7 @@ from sash.experiments.charts import Panel, draw_lines
 from sash.experiments.mixed_inputs import MAX, SUM, element_rows
 from sash.experiments.result import Cell, Claim, Note, Result, silent
 from sash.state.jit import kernel
+from sash.state.kernels import copy
 from sash.synopses import b_int, r_int
 from sash.synopses.b_int import BInt, most_rows
 from sash.synopses.b_int_qnt import BIntQnt, ValueRows, enter_runs, select
@@ -162,7 +163,7 @@ def _look_maxima(
     only = np.zeros(1, dtype=np.int64)
     out, out_floats = np.zeros((1, len(identity)), dtype=np.int64), np.zeros((1, 0))
     for i in range(len(lefts)):
-        out[0, :] = identity
+        copy(out[0], identity)
         count = b_int.decompose(lefts[i], rights[i], capacity, rows)
         gather(cells, floats, ops, rows, count, only, out, out_floats)
         total += out[0, 0]

@@ -139,3 +139,21 @@ class StillIndex:
         buckets = len(self._arrays["heads"]) - 1 if "heads" in self._arrays else 0
         self._header[HEADER.index("count") :] = len(keys), buckets, "G(" in self.spec
         self.header = address_of(self._header)
+
+    def leads_into(self, rows: int) -> bool:
+        """Whether all it leads to are tuples of a file of `rows`: kernels would read whatever it says."""
+        arrays, count = self._arrays, int(self._header[HEADER.index("count")])
+        found = arrays["rows"]
+        is_inside = not len(found) or (int(found.min()) >= 0 and int(found.max()) < rows)
+        bounds = [(arrays["ends"], count, len(found))]
+        if "heads" in arrays:
+            bounds.append((arrays["heads"], len(arrays["heads"]) - 1, count))
+        if "offsets" in arrays:
+            bounds.append((arrays["offsets"], count, len(arrays["letters"])))
+        return is_inside and all(_are_bounds(*each) for each in bounds)
+
+
+def _are_bounds(places: npt.NDArray[Any], parts: int, end: int) -> bool:
+    """Whether places divide what ends at `end` into parts."""
+    is_whole = len(places) == parts + 1 and places[0] >= 0 and places[-1] <= end
+    return bool(is_whole and (places[1:] >= places[:-1]).all())

@@ -22,7 +22,7 @@ from sash.lang.bound import StreamDefinition
 from sash.operators.delta import one_array
 from sash.plan.key_conditions import Condition, conditions_of
 from sash.plan.run_plan import Scan
-from sash.runtime.retained import KeptFile, open_index, open_kept, place_of, rows_later
+from sash.runtime.retained import KeptFile, open_index, open_rows, place_of, rows_later
 from sash.state.addresses import address_of
 from sash.state.pieces import ColumnPiece, as_array, fetch, fetch_rows
 
@@ -117,7 +117,7 @@ class OpenFile:
 
     def __init__(self, directory: Path, kept: KeptFile) -> None:
         self.kept = kept
-        self.table = open_kept(directory / kept.name)
+        self.table = open_rows(directory, kept)
         self._ts = one_array(self.table.column(0)).to_numpy()
         self.indexes: dict[int, StillIndex] = {}
         self._columns: dict[int, ColumnPiece] = {}

@@ -264,9 +264,12 @@ def open_index(directory: Path, file: KeptFile, place: int) -> StillIndex | None
     """The index of a column of a file; None if it has none."""
     path = directory / file.index(place)
     try:
-        return StillIndex(open_kept(path))
+        index = StillIndex(open_kept(path))
     except Gone:
         return None
+    if not index.leads_into(file.rows):
+        raise _damaged(path, "an index that leads out of its file")
+    return index
 
 
 def open_kept(path: Path) -> pa.Table:
@@ -277,9 +280,21 @@ def open_kept(path: Path) -> pa.Table:
     except FileNotFoundError as failure:
         raise Gone(str(path)) from failure
     except (OSError, pa.ArrowInvalid) as failure:
-        raise CheckpointError(
-            f"cannot read '{path}'",
-            got=str(failure),
-            hint="the rows that it keeps are lost to questions; standing queries are not concerned",
-            id="kept-rows-damaged",
-        ) from failure
+        raise _damaged(path, str(failure)) from failure
+
+
+def open_rows(directory: Path, file: KeptFile) -> pa.Table:
+    """The rows of a file, as many as were kept."""
+    table = open_kept(directory / file.name)
+    if table.num_rows != file.rows:
+        raise _damaged(directory / file.name, f"{table.num_rows:,} of {file.rows:,} rows")
+    return table
+
+
+def _damaged(path: Path, got: str) -> CheckpointError:
+    return CheckpointError(
+        f"cannot read '{path}'",
+        got=got,
+        hint="the rows that it keeps are lost to questions; standing queries are not concerned",
+        id="kept-rows-damaged",
+    )

@@ -81,6 +81,13 @@ def merge_floats(target: Floats, source: Floats) -> None:
 
 
 @kernel
+def copy(target: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
+    """An assignment of an array, which would have seconds of numba's own error messages compiled with it."""
+    for c in range(target.shape[0]):
+        target[c] = source[c]
+
+
+@kernel
 def merge_runs(slots: Ints, panes: Ints, ints: Ints, floats: Floats, ops: Ints) -> int:
     """Merge neighbouring rows of equal (pane, slot), in place; returns how many rows remain."""
     n = slots.shape[0]
@@ -95,8 +102,8 @@ def merge_runs(slots: Ints, panes: Ints, ints: Ints, floats: Floats, ops: Ints) 
             last += 1
             slots[last] = slots[row]
             panes[last] = panes[row]
-            ints[last] = ints[row]
-            floats[last] = floats[row]
+            copy(ints[last], ints[row])
+            copy(floats[last], floats[row])
     return last + 1
 
 

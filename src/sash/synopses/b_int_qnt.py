@@ -121,8 +121,10 @@ def _gathered(
         begin, end = place[cell], place[cell + 1]
         if is_mixed[cell]:
             order = np.argsort(own_values[begin:end])
-            own_values[begin:end] = own_values[begin:end][order]
-            own_counts[begin:end] = own_counts[begin:end][order]
+            mixed_values, mixed_counts = own_values[begin:end].copy(), own_counts[begin:end].copy()
+            for row in range(end - begin):
+                own_values[begin + row] = mixed_values[order[row]]
+                own_counts[begin + row] = mixed_counts[order[row]]
         start = size
         for row in range(begin, end):
             if size > start and own_values[size - 1] == own_values[row]:

@@ -128,7 +128,7 @@ def test_an_update_leaves_nothing_in_what_it_touches_that_it_could_do_away_with(
         for batch in range(16):
             through = model.through + 10
             rows = random_rows(rng, model.through, through, 25)
-            taken = rng.sample(model.rows, k=len(model.rows) // 5)
+            taken = rng.sample(model.rows, k=len(model.rows) // 5 if batch % 2 else 0)
             update = Update(batch, through, table(rows), table(taken, STRICT))
             touched = scheduled_slots(writer.manifest, through, None)
             writer.update(update)
@@ -144,6 +144,21 @@ def test_an_update_leaves_nothing_in_what_it_touches_that_it_could_do_away_with(
                 assert left[key] * 4 <= (0 if is_anew else slot.rows)
             assert left.keys() <= manifest.slots.keys()
             assert all(dies > through for dies in back.rows.column(DIES).to_pylist())
+
+
+def test_appended_segments_are_put_together_before_they_are_many(tmp_path):
+    """All rows live as long as they may, so no segment becomes sparse; then all die, and none is opened."""
+    with ArchiveWriter(tmp_path, SPEC, "norebuild", (1, 1), durable=False) as writer:
+        for batch in range(12):
+            born = 10 * batch + 1
+            rows = [Row((k, "a", 0.0), born, born + SPAN) for k in range(5)]
+            writer.update(Update(batch, born + 9, table(rows)))
+            (slot,) = writer.manifest.slots.values()
+            assert len(slot.segments) <= 4
+            with writer.snapshot() as snapshot:
+                assert snapshot.scan().num_rows == 5 * min(batch + 1, SPAN // 10)
+        report = writer.update(Update(12, 1_000, table([])))
+        assert (report.opened, report.dropped > 0, writer.manifest.rows) == (0, True, 0)
 
 
 @pytest.mark.parametrize("technique", ["rebuild", "norebuild"])

@@ -172,3 +172,26 @@ def test_of_many_tuples_few_are_found(words):
     assert set(np.flatnonzero(values == 417)) <= set(found)
     # A range of fifty has about a thousand tuples.
     assert len(found) < 1_500
+
+
+@pytest.mark.parametrize(("words", "cell"), [("T", "rows"), ("T", "ends"), ("H(3)", "heads"), ("T", "keys")])
+@pytest.mark.parametrize("is_less", [True, False])
+def test_an_index_knows_when_it_leads_out_of_its_file(words, cell, is_less):
+    table = build_still(read_index(words), pa.array(["a", "b", None, "b", "cc"]))
+    assert StillIndex(table).leads_into(5)
+    assert not StillIndex(table).leads_into(4)
+    column = table.column(cell).chunk(0)
+    values = column.values
+    if cell == "keys":
+        # Arrow looks at the ends only: a word begins before the first letter, or behind the last.
+        _, offsets, letters = values.buffers()
+        places = np.frombuffer(offsets, np.int32)[: len(values) + 1].copy()
+        places[1] = -1 if is_less else 9
+        harmed = pa.StringArray.from_buffers(len(values), pa.py_buffer(places), letters)
+    else:
+        numbers = values.to_numpy().copy()
+        numbers[0 if is_less else -1] = -1 if is_less else 9
+        harmed = pa.array(numbers)
+    cells = pa.LargeListArray.from_arrays(column.offsets, harmed)
+    table = table.set_column(table.column_names.index(cell), cell, cells)
+    assert not StillIndex(table).leads_into(5)

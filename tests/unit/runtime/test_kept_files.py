@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sash.errors import CheckpointError
 from sash.lang import bind_program
 from sash.runtime import retained
 from sash.runtime.look import Question
@@ -116,3 +117,40 @@ def test_files_that_are_damaged_stay_as_they_are(folder):
     assert sum(chunks) == 150
     assert chunks[:3] == [1, 1, 1]
     assert 8 in chunks
+
+
+def replace(path: Path, table: pa.Table) -> None:
+    """Put another file there; who has mapped the old one keeps it."""
+    with pa.ipc.new_file(path.with_suffix(".new"), table.schema) as file:
+        file.write_table(table)
+    path.with_suffix(".new").replace(path)
+
+
+@pytest.mark.parametrize(("index", "cell"), [(1, "ends"), (2, "ends"), (2, "rows")])
+@pytest.mark.parametrize("wrong", [-1, 1_000_000])
+def test_an_index_that_leads_out_of_its_file_is_refused(folder, index, cell, wrong):
+    parts = run(folder, "parts", "csv:s.csv", rows=200)
+    kept, *_ = parts.snapshot().kept
+    path = folder / "parts" / "retained" / kept.index(index)
+    table = retained.open_kept(path)
+    column = table.column(cell).chunk(0)
+    values = column.values.to_pylist()
+    # The first place of all, or the last.
+    values[0 if wrong < 0 else -1] = wrong
+    harmed = pa.LargeListArray.from_arrays(column.offsets, pa.array(values, column.values.type))
+    table = table.set_column(table.column_names.index(cell), cell, harmed)
+    replace(path, table)
+    with pytest.raises(CheckpointError, match="cannot read") as refused:
+        parts.ask("SELECT t FROM s [RANGE 1 HOUR] WHERE " + ("k = 'b'" if index == 1 else "v < 0.05"))
+    assert refused.value.got == "an index that leads out of its file"
+
+
+def test_a_file_with_other_rows_than_were_kept_is_refused(folder):
+    parts = run(folder, "parts", "csv:s.csv", rows=200)
+    kept, *_ = parts.snapshot().kept
+    path = folder / "parts" / "retained" / kept.name
+    table = retained.open_kept(path)
+    replace(path, table.slice(0, 40))
+    with pytest.raises(CheckpointError, match="cannot read") as refused:
+        parts.ask("SELECT t FROM s [RANGE 1 HOUR] WHERE k = 'b'")
+    assert refused.value.got == f"40 of {kept.rows} rows"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sash.state.jit import kernel
-from sash.state.kernels import merge_floats, merge_ints, subtract
+from sash.state.kernels import copy, merge_floats, merge_ints, subtract
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -86,8 +86,9 @@ def sweep(
             for kind in range(cells.shape[1]):
                 merge_all(totals, total_floats, cells[interval, kind], cell_floats[interval, kind], ops)
             age += 1
-        ints[query] = totals
-        floats[query] = total_floats
+        for slot in range(totals.shape[0]):
+            copy(ints[query, slot], totals[slot])
+            copy(floats[query, slot], total_floats[slot])
         side = 0 if first > second else g
         for old in range(shorter + 1, longer + 1):
             interval = (newest - old + 1) % size
@@ -103,8 +104,10 @@ def refresh_parents(cells: Ints, cell_floats: Floats, is_touched: Bools, identit
     for node in range(half - 1, 0, -1):
         if is_touched[2 * node] or is_touched[2 * node + 1]:
             is_touched[node] = True
-            cells[node, :, :] = identity
             cell_floats[node] = 0.0
+            for kind in range(cells.shape[1]):
+                for slot in range(cells.shape[2]):
+                    copy(cells[node, kind, slot], identity)
             for child in (2 * node, 2 * node + 1):
                 for kind in range(cells.shape[1]):
                     merge_all(
