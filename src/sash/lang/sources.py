@@ -56,10 +56,10 @@ def _bind_source(reference: exp.Expression, ctx: Context) -> Source:
     archive = known.archives.get(name)
     if archive is not None:
         return _bind_archive(reference, archive, ctx)
-    kinds = {"stream": known.streams, "relation": known.relations, "archive": known.archives}
-    there = [kind for kind, named in kinds.items() if named] or ["stream"]
-    names = [each for named in kinds.values() for each in named]
-    raise UnknownName(" or ".join(there), name, names, place=ctx.place(reference.this))
+    kinds = {"stream": [*known.streams], "relation": [*known.relations], "archive": [*known.archives]}
+    there = [kind for kind, names in kinds.items() if names] or ["stream"]
+    known_names = [each for names in kinds.values() for each in names]
+    raise UnknownName(" or ".join(there), name, known_names, place=ctx.place(reference.this))
 
 
 def _source(

@@ -48,12 +48,14 @@ class Probe:
     stream: StreamDefinition
     conditions: tuple[Placed, ...] = field(init=False)
     columns: tuple[str, ...] = field(init=False)
+    _places: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         found = ((place_of(self.stream, each.column), each) for each in conditions_of(self.scan.node))
         object.__setattr__(self, "conditions", tuple(found))
         lifetime = () if self.stream.lifetime is None else (self.stream.lifetime,)
         object.__setattr__(self, "columns", tuple(dict.fromkeys((*self.scan.columns, *lifetime))))
+        object.__setattr__(self, "_places", tuple(place_of(self.stream, name) for name in self.columns))
 
     def rows(self, files: Sequence[OpenFile], since: int, more: Sequence[Placed] = ()) -> Iterator[Piece]:
         """The rows of some files that are later than `since`, at least those that the scan wants.
@@ -78,14 +80,13 @@ class Probe:
         self, files: Sequence[OpenFile], addresses: Ints, tuples: Ints, since: int
     ) -> tuple[Ints, pa.Table]:
         """The instants and the columns that are read of some tuples, those that are later than `since`."""
-        places = [place_of(self.stream, name) for name in self.columns]
-        slots = [_INSTANTS, *(_slot(place, _VALUES) for place in places)]
+        slots = [_INSTANTS, *(_slot(place, _VALUES) for place in self._places)]
         tuples, (ts, *values), is_there = fetch_rows(addresses, slots, tuples, since)
         columns = [
             as_array(files[0].column(place).type, own)
             if is_numbers
             else fetch([file.column(place) for file in files], tuples)
-            for place, own, is_numbers in zip(places, values, is_there[1:].tolist(), strict=True)
+            for place, own, is_numbers in zip(self._places, values, is_there[1:].tolist(), strict=True)
         ]
         return ts, pa.Table.from_arrays(columns, names=list(self.columns))
 

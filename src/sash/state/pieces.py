@@ -28,6 +28,9 @@ class ColumnPiece:
 
     def __init__(self, array: pa.Array) -> None:
         self.array = array
+        # That of what is fetched.
+        is_coded = pa.types.is_dictionary(array.type)
+        self.type: pa.DataType = array.type.value_type if is_coded else array.type
         self.numbers = 0
         # Where the codes of a dictionary are, if there is one, where words begin, and their bytes.
         self.words = (0, 0, 0)
@@ -37,15 +40,9 @@ class ColumnPiece:
             self.numbers = address_of(numbers_of(array))
         elif pa.types.is_string(array.type):
             self.words = (0, *_addresses(array))
-        elif pa.types.is_dictionary(array.type) and not array.dictionary.null_count:
-            if pa.types.is_int32(array.type.index_type) and pa.types.is_string(array.type.value_type):
+        elif is_coded and not array.dictionary.null_count:
+            if pa.types.is_int32(array.type.index_type) and pa.types.is_string(self.type):
                 self.words = (address_of(array.indices.to_numpy()), *_addresses(array.dictionary))
-
-    @property
-    def type(self) -> pa.DataType:
-        """That of what is fetched."""
-        type_ = self.array.type
-        return type_.value_type if pa.types.is_dictionary(type_) else type_
 
 
 def _has_64_bits(type_: pa.DataType) -> bool:

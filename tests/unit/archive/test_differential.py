@@ -165,7 +165,7 @@ def test_appended_segments_are_put_together_before_they_are_many(tmp_path):
 def test_of_twins_one_is_taken_back_and_stays_so(technique, tmp_path):
     """Rows that are equal in all, their times too, from one update and from two."""
     twin = Row((1, "a", 0.0), 5, 60)
-    with ArchiveWriter(tmp_path, STRICT, technique, (3, 3), durable=False) as writer:
+    with ArchiveWriter(tmp_path, STRICT, technique, (4, 4), durable=False) as writer:
         writer.update(Update(0, 10, table([twin, twin])))
         writer.update(Update(1, 20, table([twin])))
         writer.update(Update(2, 30, table([]), table([twin], STRICT)))

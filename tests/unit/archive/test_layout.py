@@ -89,8 +89,8 @@ def test_what_dies_is_where_the_update_looks_or_waits_to_be_thrown_away(
     """All rows of one update: it may end within an interval, and come after a long silence."""
     layout = Layout.of(name, grid, every, span, seed=3)
     through = before + passed
-    births, lives = np.meshgrid(np.arange(before - span, through + 1), np.arange(1, span + 1))
-    births, deaths = births.ravel(), (births + lives).ravel()
+    pairs, lives = np.meshgrid(np.arange(before - span, through + 1), np.arange(1, span + 1))
+    births, deaths = pairs.ravel(), (pairs + lives).ravel()
     slots = layout.slots(births, deaths)
     assert slots.min() >= 0
     assert slots.max() < layout.size

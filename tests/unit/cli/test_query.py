@@ -103,7 +103,7 @@ def archive(tmp_path: Path) -> Path:
         "CREATE ARCHIVE kept KEY (k) USING REBUILD 2x2 EVERY 5 SEC INTO 'store' AS\n"
         "  SELECT k, t FROM s [RANGE 10 SEC];\n"
     )
-    run_program(bind_program(program), base_dir=tmp_path, runtime="inline")
+    run_program(bind_program(program), base_dir=tmp_path, runtime="inline", batch_rows=5)
     return tmp_path / "store"
 
 

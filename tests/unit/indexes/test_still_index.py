@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import datetime, timedelta
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,27 @@ def test_of_several_conditions_the_one_with_fewest_tuples_is_taken_in_each_file(
         by_word = [place for place, (_, w) in enumerate(part) if w == word]
         assert count == min(len(by_number), len(by_word))
         assert own in (by_number, by_word)
+
+
+@pytest.mark.parametrize("words", SPECS)
+@pytest.mark.parametrize(
+    ("values", "others"),
+    [
+        ([5, 3, None, 3, 9, 0, 5, 7, 3], [-1, 4, 10]),
+        (["b", "", None, "aa", "é", "b", "zz"], ["a", "b ", "zzz"]),
+    ],
+)
+def test_every_range_and_every_pair_of_values(words, values, others):
+    files = [(len(values), still(words, pa.array(values)))]
+    constants = [*sorted({value for value in values if value is not None}), *others]
+    is_open = list(product((False, True), repeat=2))
+    ranges = [Between("x", *pair, *o) for pair in product([None, *constants], repeat=2) for o in is_open]
+    sets = [Among("x", pair) for pair in product(constants, repeat=2)]
+    for condition in (*sets, *(ranges if "H" not in words else ())):
+        (count,), (found,) = searched(files, (1, condition))
+        expected = [place for place, value in enumerate(values) if holds(condition, value)]
+        assert count == len(found)
+        assert set(expected) <= set(found) if "G(" in words else found == expected, condition
 
 
 def test_a_value_of_another_type_is_left_to_whoever_reads_the_rows():

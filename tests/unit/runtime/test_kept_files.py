@@ -71,6 +71,9 @@ def test_files_of_small_batches_become_few(folder, source):
     kept = retained.in_order(parts.snapshot().kept)
     assert [file.chunks for file in kept] == [64] * 2 + [8] * 2 + [1] * 6
     assert [file.rows for file in kept] == [file.chunks for file in kept]
+    for file in kept:
+        ts = retained.open_kept(folder / "parts" / "retained" / file.name).column(0).to_pylist()
+        assert (file.oldest, file.newest) == (min(ts), max(ts))
     names = {path.name for path in (folder / "parts" / "retained").iterdir()}
     assert names == {file.name for file in kept} | {file.index(place) for file in kept for place in (1, 2)}
     for text in QUESTIONS:
