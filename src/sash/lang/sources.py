@@ -59,7 +59,8 @@ def _bind_source(reference: exp.Expression, ctx: Context) -> Source:
     kinds = {"stream": [*known.streams], "relation": [*known.relations], "archive": [*known.archives]}
     there = [kind for kind, names in kinds.items() if names] or ["stream"]
     known_names = [each for names in kinds.values() for each in names]
-    raise UnknownName(" or ".join(there), name, known_names, place=ctx.place(reference.this))
+    kind = " or ".join(filter(None, (", ".join(there[:-1]), there[-1])))
+    raise UnknownName(kind, name, known_names, place=ctx.place(reference.this))
 
 
 def _source(

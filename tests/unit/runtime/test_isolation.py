@@ -120,7 +120,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(path.name)
         return original(path)
 
-    monkeypatch.setattr("sash.runtime.probe.open_kept", note)
+    monkeypatch.setattr("sash.runtime.retained.open_kept", note)
     return names
 
 
@@ -172,7 +172,7 @@ def test_a_ws_answer_is_that_of_the_state_when_it_was_asked(tmp_path, monkeypatc
             run.commit(now, second(now))
         return table
 
-    monkeypatch.setattr("sash.runtime.probe.open_kept", slow)
+    monkeypatch.setattr("sash.runtime.retained.open_kept", slow)
     answer = run.ask(SUM.replace(";", " WITH (isolation = 'ws');"))
     assert (answer.instant, answer.isolation) == (30 * SECOND, Isolation.WS)
     run.check(SUM, answer)
@@ -216,7 +216,7 @@ def test_files_that_are_removed_before_they_are_opened_do_not_matter(tmp_path, m
             run.commit(60, second(60))
         return original(path)
 
-    monkeypatch.setattr("sash.runtime.probe.open_kept", jump)
+    monkeypatch.setattr("sash.runtime.retained.open_kept", jump)
     answer = run.ask(SUM, isolation)
     assert answer.instant == 60 * SECOND
     run.check(SUM, answer)
@@ -242,7 +242,7 @@ def test_a_stream_that_is_dropped_meanwhile_ends_the_question(tmp_path, monkeypa
             run.commit(31, second(31)[:2])
         return original(path)
 
-    monkeypatch.setattr("sash.runtime.probe.open_kept", drop)
+    monkeypatch.setattr("sash.runtime.retained.open_kept", drop)
     with pytest.raises(UserError, match="dropped meanwhile"):
         run.ask(JOIN)
     with pytest.raises(UserError, match="is not read by the run"):
