@@ -186,6 +186,8 @@ def test_ctrl_c_finishes_the_batch_under_way_and_goes_on_to_the_caller(tmp_path,
     watched = STREAM.replace("csv:s.csv'", "csv:in' WITH (watch = true)")
     script = f"""if True:
         import os, signal, threading, sash
+        # As in a terminal, also where the tests run in the background and ignore it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         s = sash.connect({str(tmp_path)!r}, runtime='inline')
         s.sql({watched!r})
         q = s.query({SUMS!r})
