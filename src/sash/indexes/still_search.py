@@ -69,9 +69,8 @@ def search(files: Ints, sought: Sequence[Sought]) -> tuple[Ints, Ints]:
         return counts, np.empty(0, dtype=np.int64)
     numbers, offsets, letters = _arrays(keys)
     tuples, is_sorted = _search(files, np.array(forms), numbers, offsets, letters, counts)
-    if not is_sorted:
-        tuples.sort()
-    return counts, tuples
+    # Two words with one hash lead to the same tuples.
+    return counts, tuples if is_sorted else np.unique(tuples)
 
 
 def _form(condition: Condition) -> tuple[bool, bool, bool, bool, bool]:
@@ -174,7 +173,10 @@ def _note(header: int, first: int, last: int, stretches: Ints, found: int) -> in
 def _among(
     header: int, form: Ints, numbers: Ints, offsets: Offsets, letters: Letters, stretches: Ints
 ) -> tuple[int, int]:
-    """Note the stretches of keys; gives how many there are, and how many tuples they have."""
+    """Note the stretches of keys; gives how many there are, and how many tuples they have.
+
+    -1: it does not tell, because more words than were asked for have these hashes.
+    """
     found = count = 0
     heads = int64_at(header, _HEADS)
     last, entries = -1, int64_at(header, _COUNT)
@@ -183,6 +185,8 @@ def _among(
             bucket = bucket_of(numbers[key], int64_at(header, _BUCKETS))
             for place in range(int64_at(heads, bucket), int64_at(heads, bucket + 1)):
                 if int64_at(int64_at(header, _KEYS), place) == numbers[key]:
+                    if found == len(stretches):
+                        return -1, 0
                     count += _note(header, place, place + 1, stretches, found)
                     found += 1
             continue

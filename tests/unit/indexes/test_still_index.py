@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sash.indexes import still_index, still_search
 from sash.indexes.still_index import StillIndex, build_still
 from sash.indexes.still_search import DENSE, NOT_TOLD, Sought, search
 from sash.lang.indexing import read_index
@@ -195,3 +196,21 @@ def test_an_index_knows_when_it_leads_out_of_its_file(words, cell, is_less):
     cells = pa.LargeListArray.from_arrays(column.offsets, harmed)
     table = table.set_column(table.column_names.index(cell), cell, cells)
     assert not StillIndex(table).leads_into(5)
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "c", "dd", "ee"]), max_size=12),
+    st.lists(st.sampled_from(["a", "b", "c", "dd"]), min_size=1, max_size=3),
+    st.sampled_from(["H", "H(2)"]),
+)
+def test_words_with_one_hash_are_all_found_and_each_tuple_once(values, asked, words):
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (still_index, still_search):
+            patch.setattr(module, "hashes_of", lambda given: np.array([len(w) for w in given.to_pylist()]))
+        index = still(words, pa.array(values, pa.string()))
+        counts, (found,) = searched([(max(1, len(values)), index)], (1, Among("x", tuple(asked))))
+    if counts == [NOT_TOLD]:
+        hashes = {len(word) for word in asked}
+        assert len({word for word in (*values, *asked) if len(word) in hashes}) > len(hashes)
+    else:
+        assert {i for i, word in enumerate(values) if word in asked} <= set(found)
