@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 
-class Type(enum.Enum):
+class Symbol(enum.Enum):
+    """An enumeration for what is looked up by: Python's own hashes the name of a member, in Python."""
+
+    __hash__ = object.__hash__
+
+
+class Type(Symbol):
     """A column type. INT is read as BIGINT: every integer has 64 bits."""
 
     BIGINT = "BIGINT"

@@ -6,10 +6,9 @@ same SQL mean the same, so they are compared, hashed and shared by value.
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, field
 
-from sash.lang.types import Type
+from sash.lang.types import Symbol, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +25,10 @@ class Scalar:
     # Not part of what it is, so not of its repr, by which a checkpoint knows its program.
     text: str = field(default="", compare=False, repr=False)
 
+    def __hash__(self) -> int:
+        # Tables of expressions are everywhere, and two that differ hardly ever have the same text.
+        return hash(self.sql)
+
 
 @dataclass(frozen=True, slots=True)
 class Named:
@@ -35,7 +38,7 @@ class Named:
     scalar: Scalar
 
 
-class AggregateFunction(enum.Enum):
+class AggregateFunction(Symbol):
     """VAR and STDDEV are those of a sample; the median is the quantile at 0.5."""
 
     COUNT = "COUNT"

@@ -98,16 +98,14 @@ class Summary:
         )
         return which[own], numbers
 
+    @property
+    def often(self) -> Ints:
+        """How many rows of the chunk each row stands for."""
+        return np.ascontiguousarray(self.ints[:, 0])
+
     def count(self, entries: Ints, totals: npt.NDArray[Any]) -> None:
         """Add up how many rows of the chunk each entry has."""
-        kernels.sum_ints(entries, np.ascontiguousarray(self.ints[:, 0]), totals)
-
-    def counted(self, entries: Ints) -> tuple[Ints, Ints]:
-        """The different entries in order, and how many rows of the chunk each has."""
-        order = np.argsort(entries, kind="stable")
-        ordered = entries[order]
-        starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-        return ordered[starts], np.add.reduceat(self.ints[order, 0], starts)
+        kernels.sum_ints(entries, self.often, totals)
 
     def measured(self, layout: Layout, entries: Ints, size: int, kept: Ints) -> tuple[Ints, Floats]:
         """The measures of the entries `kept`, merged."""

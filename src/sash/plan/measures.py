@@ -28,10 +28,10 @@ from typing import NewType
 
 from sash.errors import AlgebraError, InternalError
 from sash.lang.bound import AggregateCall, AggregateFunction, Scalar
-from sash.lang.types import Type
+from sash.lang.types import Symbol, Type
 
 
-class MeasureKind(enum.Enum):
+class MeasureKind(Symbol):
     ROWS = "rows"
     NULLS = "nulls"
     SUM = "sum"

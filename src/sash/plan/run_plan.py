@@ -123,15 +123,14 @@ class RunPlan(PeriodicPlan):
     def definitions(self) -> tuple[QueryDefinition, ...]:
         return (*(q.definition for q in self.queries), *(q.definition for q in self.continuous))
 
-    def sources_of(self, query: str) -> tuple[str, ...]:
-        """The names of the streams and relations that a query reads."""
-        for periodic in self.queries:
-            if periodic.name == query:
-                return (periodic.select.stream,)
-        for each in (*self.continuous, *self.one_time):
-            if each.name == query:
-                return (*each.streams, *each.relations)
-        return ()
+    @property
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """The names of the streams and relations that each query reads, by query."""
+        asked = (*self.continuous, *self.one_time)
+        return {
+            **{query.name: (query.select.stream,) for query in self.queries},
+            **{query.name: (*query.streams, *query.relations) for query in asked},
+        }
 
 
 def standing_in(program: Program) -> tuple[QueryDefinition, ...]:

@@ -34,11 +34,11 @@ def difference(parts: Iterable[Part], program: Program) -> Difference:
     staying: set[str] = set()
     changed: list[str] = []
     for part in parts:
-        known = _by_name(part.plan)
+        known, read = _by_name(part.plan), part.plan.sources
         leaving = set()
         for query in part.definitions:
-            names = part.plan.sources_of(query.name)
-            if is_same(wanted.get(query.name), query) and all(known[n] == sources.get(n) for n in names):
+            is_known = all(known[name] == sources.get(name) for name in read[query.name])
+            if is_known and is_same(wanted.get(query.name), query):
                 staying.add(query.name)
             else:
                 leaving.add(query.name)

@@ -433,8 +433,8 @@ class Engine:
 
     @property
     def _live_queries(self) -> frozenset[str]:
-        names = (definition.name for definition in self.plan.definitions)
-        return frozenset(name for name in names if self._live.issuperset(self.plan.sources_of(name)))
+        names, sources = {query.name for query in self.plan.definitions}, self.plan.sources
+        return frozenset(name for name in names if self._live.issuperset(sources[name]))
 
     def _admit(self, plan: RunPlan, program: Program, queries: int) -> None:
         """Refuse queries that there is no room for; `queries` is how many there would be."""

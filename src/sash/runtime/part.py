@@ -79,7 +79,8 @@ class Part:
         """Go on without synopses that nobody reads, and without streams and relations that nobody needs."""
         plan = self.origin
         kept = tuple(spec for spec in plan.synopses if (spec.of or spec.name) in synopses)
-        used = {name for query in self.definitions for name in plan.sources_of(query.name)}
+        sources = plan.sources
+        used = {name for query in self.definitions for name in sources[query.name]}
         used.update(spec.stream for spec in kept)
         used.update(stream for join in self.plan.joins for stream in join.join.streams)
         self.plan = replace(

@@ -344,34 +344,55 @@ def ranks_of(numbers: Ints, least: int, greatest: int) -> tuple[Ints, Ints]:
 
 
 @kernel
-def runs_of(ordered: npt.NDArray[Any]) -> tuple[Ints, Ints]:
-    """The different numbers of an array that ascends, and how often each is there."""
-    numbers, often = np.empty(len(ordered), dtype=np.int64), np.empty(len(ordered), dtype=np.int64)
-    size = 0
-    for row in range(len(ordered)):
-        if size == 0 or ordered[row] != numbers[size - 1]:
-            numbers[size], often[size] = ordered[row], 0
-            size += 1
-        often[size - 1] += 1
-    return numbers[:size], often[:size]
+def values_in_cells(
+    cells: Ints, ranks: Ints, often: Ints, size: int, width: int
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """How often each rank below `width` occurs in each cell below `size`; row i counts often[i] times, or once.
 
-
-@kernel
-def cells_of(entries: Ints, width: int) -> tuple[Ints, Ints, Ints]:
-    """Entries cell·width + code, which ascend: the different cells, where each begins and ends, all codes."""
-    cells, codes = np.empty_like(entries), np.empty_like(entries)
-    offsets = np.empty(len(entries) + 1, dtype=np.int64)
-    size, begin, end = 0, 0, 0
-    for row in range(len(entries)):
-        entry = entries[row]
-        if entry >= end:
-            cell = entry // width
-            cells[size], offsets[size] = cell, row
-            begin, end = cell * width, (cell + 1) * width
-            size += 1
-        codes[row] = entry - begin
-    offsets[size] = len(entries)
-    return cells[:size], offsets[: size + 1], codes
+    Gives the cells that have rows, where each begins and ends in what follows: its ranks in order, with their
+    counts. Rows are dealt out by rank, then by cell, which keeps the order of ranks.
+    """
+    rows = len(cells)
+    starts = np.zeros(width + 1, dtype=np.int64)
+    for row in range(rows):
+        starts[ranks[row] + 1] += 1
+    for rank in range(width):
+        starts[rank + 1] += starts[rank]
+    dealt, weights = np.empty(rows, dtype=np.int64), np.empty(len(often), dtype=np.int64)
+    ends = starts[:-1].copy()
+    for row in range(rows):
+        at = ends[ranks[row]]
+        ends[ranks[row]] += 1
+        dealt[at] = cells[row]
+        if len(often):
+            weights[at] = often[row]
+    bounds = np.zeros(size + 1, dtype=np.int64)
+    for row in range(rows):
+        bounds[cells[row] + 1] += 1
+    for cell in range(size):
+        bounds[cell + 1] += bounds[cell]
+    filled = bounds[:-1].copy()
+    codes, counts = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
+    for rank in range(width):
+        for row in range(starts[rank], starts[rank + 1]):
+            cell, weight = dealt[row], weights[row] if len(often) else 1
+            at = filled[cell]
+            if at > bounds[cell] and codes[at - 1] == rank:
+                counts[at - 1] += weight
+            else:
+                codes[at], counts[at] = rank, weight
+                filled[cell] = at + 1
+    found, offsets = np.empty(min(rows, size), dtype=np.int64), np.zeros(min(rows, size) + 1, dtype=np.int64)
+    number, end = 0, 0
+    for cell in range(size):
+        if filled[cell] > bounds[cell]:
+            for at in range(bounds[cell], filled[cell]):
+                codes[end], counts[end] = codes[at], counts[at]
+                end += 1
+            found[number] = cell
+            number += 1
+            offsets[number] = end
+    return found[:number], offsets[: number + 1], codes[:end], counts[:end]
 
 
 @kernel

@@ -98,6 +98,8 @@ class PaneLog:
         for source, target in zip(
             old, (self.slots, self.panes, self.previous, self.ints, self.floats), strict=True
         ):
-            target[: size - dead] = source[dead:size]
+            # As one run of numbers: a matrix that overlaps itself would be copied twice.
+            width = source[:1].size
+            target.reshape(-1)[: (size - dead) * width] = source.reshape(-1)[dead * width : size * width]
         self.base += dead
         self._size = size - dead

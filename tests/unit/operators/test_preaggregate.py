@@ -219,3 +219,15 @@ def test_values_are_counted_per_pane_and_group_as_a_loop_counts_them(keys, sprea
     for time, word, number in zip(ts.tolist(), words.to_pylist(), numbers.to_pylist(), strict=True):
         expected[spec.panes.number_at(time), *([word] if keys else []), number] += 1
     assert spelled(partial) == {key: (count,) for key, count in expected.items()}
+
+
+def test_many_values_of_few_groups_are_counted_like_few():
+    plan = plan_of("SELECT k, TOP(n, 3) AS a FROM s [RANGE 20 US SLIDE 10 US] GROUP BY k")
+    random = np.random.default_rng(3)
+    ts = np.sort(random.integers(1, 500, 4000))
+    ks, ns = random.choice(["a", "b", "c"], 4000), random.integers(-900, 900, 4000)
+    table = pa.table({"k": pa.array(ks.tolist()), "n": pa.array(ns)})
+    *_, values = preaggregate(ts, table, plan.synopses)
+    panes = plan.synopses[0].panes.number_of(ts)
+    right = Counter(zip(panes.tolist(), ks.tolist(), ns.tolist(), strict=True))
+    assert {key: count for key, (count,) in spelled(values).items()} == right

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -169,3 +170,26 @@ def test_link_states_points_to_the_row_before_of_the_same_slot():
     kernels.link_states(slots, latest, previous)
     assert previous.tolist() == [-1, -1, 0, -1, 1, 2]
     assert latest.tolist() == [4, 3, 5, -1]
+
+
+CELLS, RANKS = 5, 7
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, CELLS - 1), st.integers(0, RANKS - 1), st.integers(1, 2**40)), max_size=60
+    ),
+    st.booleans(),
+)
+def test_values_are_counted_by_cell_and_in_order(rows, is_weighted):
+    cells, ranks, often = (np.array([row[i] for row in rows], np.int64) for i in range(3))
+    given_often = often if is_weighted else np.zeros(0, np.int64)
+    found, offsets, codes, counts = kernels.values_in_cells(cells, ranks, given_often, CELLS, RANKS)
+    right: Counter[tuple[int, int]] = Counter()
+    for cell, rank, weight in rows:
+        right[cell, rank] += weight if is_weighted else 1
+    owners = np.repeat(found, np.diff(offsets))
+    got = list(zip(owners.tolist(), codes.tolist(), counts.tolist(), strict=True))
+    assert got == [(*key, count) for key, count in sorted(right.items())]
+    assert offsets[0] == 0
+    assert found.tolist() == sorted({cell for cell, _ in right})
