@@ -149,6 +149,8 @@ class Engine:
         self._is_crowded = True
         self.routes = Routes((), 0)
         self._completing: Future[None] | None = None
+        # What the next batch reads, if that is decided.
+        self.decided: Entry | None = None
         self.taken = -1
         self.committed = -1
         self._is_last_taken = False
@@ -481,6 +483,8 @@ class Engine:
         if self._completing is not None and self._completing.done():
             self.settle()
         entry = self._feeder.next({name: state.newest for name, state in self.streams.items()})
+        # Before anybody reads it in the feed.
+        self.decided = entry
         if entry is not None and self._feed_log is not None:
             self._feed_log.publish(entry.number, entry.to_json())
         return entry

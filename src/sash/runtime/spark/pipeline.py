@@ -74,7 +74,6 @@ class _Pipeline:
         self._stages = stages
         self._feed = state / FEED
         self._offsets = state / "spark"
-        self._entry: Entry | None = None
         self._failure: BaseException | None = None
         self._done = threading.Event()
 
@@ -83,22 +82,22 @@ class _Pipeline:
             return
         self._spark.dataSource.register(FeedSource)
         self._repeat_pending()
-        query = self._start()
+        query, is_under_way = self._start(), False
         try:
             while not self._engine.is_finished:
-                if self._entry is None:
+                if not is_under_way:
                     if stop.is_set():
                         break
                     desk.serve(self._engine)
-                    self._entry = self._engine.next_entry()
-                    if self._entry is None:
+                    is_under_way = self._engine.next_entry() is not None
+                    if not is_under_way:
                         stop.wait(_IDLE)
                         self._check(query)
                 elif self._done.wait(_IDLE):
                     self._done.clear()
                     if self._failure is not None:
                         raise self._failure
-                    self._entry = None
+                    is_under_way = False
                 else:
                     self._engine.check_feed()
                     self._check(query)
@@ -141,7 +140,7 @@ class _Pipeline:
         try:
             # Spark has marked all batches before this one as done and will not ask for them again.
             self._engine.forget_entries(number)
-            entry = self._entry
+            entry = self._engine.decided
             if entry is None or entry.number != number:
                 raise InternalError(f"Spark asked for batch {number} out of turn")
             self._engine.take(entry, self._runner(chunks))

@@ -50,6 +50,16 @@ _LOOPBACK_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddres
 # optimising compiler would take more than half of a run's first minute, and no batch pays that back.
 _JVM_OPTION = "spark.driver.extraJavaOptions"
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Spark's log of batches costs a batch a tenth of a second where Hadoop's library for this system is missing,
+# which PyPI's Spark does not have: each of its files and checksums starts other programs to set permissions.
+# Plain files that are renamed are as safe, and the feed is what a run goes on from.
+_PLAIN_FILES = {
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
 # By so much tasks give way to the driver of a session on this machine: less, and they wait for answers of the
 # batch before; more, and answers wait for them. Seen at 0 and at 5; this is between, not tuned.
 _NICENESS = "2"
@@ -67,7 +77,7 @@ def spark_session(
     """The session of this process if there is one, else a new one that ends with the last block to use it.
 
     `log` is where Spark's own messages go; None leaves them on the terminal. `shared` is a folder that the
-    executors of a cluster must see. `optimising` is for those who let Spark itself work on rows.
+    executors of a cluster must see. `optimising` is for those who let Spark itself work on rows, as it does.
     """
     global _users
     with _lock:
@@ -104,6 +114,8 @@ def _start(master: str, log: Path | None, optimising: bool) -> SparkContext:
     conf = SparkConf().setMaster(with_retries(master)).setAll(list(_SETTINGS.items()))
     if is_on_loopback(master):
         conf.setAll(list(_LOOPBACK_SETTINGS.items()))
+    if not optimising:
+        conf.setAll(list(_PLAIN_FILES.items()))
     if is_local(master) and not optimising:
         conf.set(_JVM_OPTION, " ".join(filter(None, (_QUICK_JVM, conf.get(_JVM_OPTION)))))
     try:

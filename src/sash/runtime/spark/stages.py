@@ -24,6 +24,7 @@ from types import TracebackType
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from sash.errors import SashError
 from sash.operators.cut import TOP
@@ -56,8 +57,8 @@ _SCHEMA = pa.schema(
         ("payload", pa.binary()),
     ]
 )
-_DDL = "place int, part int, stage int, target int, link int, rank bigint, path string, payload binary"
-
+# The same in Spark's words: those of SQL it would parse for every batch.
+_TYPE = from_arrow_schema(_SCHEMA)
 
 _ALIVE, _CUTS = "run-", "cuts"
 
@@ -127,12 +128,12 @@ class Stages:
         plan = replace(self._engine.plan, queries=(), continuous=(), one_time=())
         keep = self._engine.keep(entry.number)
         first = _first_stage(plan, routes, self._of, dict(newest), mailbox, keep)
-        frame = chunks.mapInArrow(first, _DDL)
+        frame = chunks.mapInArrow(first, _TYPE)
         turn = self._engine.turn(entry)
         for stage in range(1, routes.stages + 1):
             files = {partition: self._engine.files_before(stage, partition) for partition in range(self._of)}
             work = _stage(self._run, stage, turn if stage == 1 else replace(turn, divided=None), files)
-            frame = frame.repartitionById(self._of, "place").mapInArrow(work, _DDL)
+            frame = frame.repartitionById(self._of, "place").mapInArrow(work, _TYPE)
         harvest = gather(_messages(frame.toArrow()))
         if mailbox is not None:
             shutil.rmtree(mailbox, ignore_errors=True)
