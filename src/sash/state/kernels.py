@@ -117,6 +117,26 @@ def chain(slots: Ints, previous: Ints, heads: Ints, start: int, stop: int, base:
 
 
 @kernel
+def slots_in(slots: Ints, start: int, stop: int, second: int, end: int, size: int) -> Ints:
+    """The different slots, all below `size`, of rows start … stop and second … end, in order."""
+    marks = np.zeros(size, dtype=np.bool_)
+    found = 0
+    for row in range(start, stop):
+        found += not marks[slots[row]]
+        marks[slots[row]] = True
+    for row in range(second, end):
+        found += not marks[slots[row]]
+        marks[slots[row]] = True
+    different = np.empty(found, dtype=np.int64)
+    at = 0
+    for slot in range(size):
+        if marks[slot]:
+            different[at] = slot
+            at += 1
+    return different
+
+
+@kernel
 def enter(
     slots: Ints,
     panes: Ints,

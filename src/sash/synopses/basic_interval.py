@@ -254,10 +254,9 @@ class BasicIntervalSynopsis:
 
     def moved(self, before: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]]) -> Int64Array:
         """The groups in panes that entered or left between two states of a window."""
-        marks = np.zeros(self.groups.size, dtype=np.bool_)
-        for start, stop in zip(before[0], now[0], strict=True):
-            marks[self.log.slots_between(start, stop)] = True
-        return np.flatnonzero(marks)
+        (left, right), (new_left, new_right), base = before[0], now[0], self.log.base
+        edges = left - base, new_left - base, right - base, new_right - base
+        return kernels.slots_in(self.log.slots, *edges, self.groups.size)
 
     def forget_windows(self, asked: set[WindowKey]) -> None:
         """Other windows are not asked for any more."""

@@ -32,7 +32,7 @@ class Stack:
 
     def __init__(self) -> None:
         self.rows = 0
-        self.instants: list[Int64Array] = []
+        self._boundaries: list[int] = []
         self.slots: list[Int64Array] = []
         self.ints: list[Int64Array] = []
         self.floats: list[npt.NDArray[np.float64]] = []
@@ -42,10 +42,15 @@ class Stack:
     ) -> None:
         if len(slots):
             self.rows += len(slots)
-            self.instants.append(np.full(len(slots), boundary))
+            self._boundaries.append(boundary)
             self.slots.append(slots)
             self.ints.append(ints)
             self.floats.append(floats)
+
+    @property
+    def instants(self) -> Int64Array:
+        """The boundary of each row."""
+        return np.repeat(np.array(self._boundaries, dtype=np.int64), [len(slots) for slots in self.slots])
 
 
 class Compared(NamedTuple):
@@ -87,7 +92,7 @@ class States:
             self.ints, self.floats = np.concatenate(stack.ints), np.concatenate(stack.floats)
         self.carried = len(carried)
         self.slots = np.concatenate([self._groups[carried], slots])
-        self.instants = np.concatenate([np.zeros(len(carried), dtype=np.int64), *stack.instants])
+        self.instants = np.concatenate([np.zeros(len(carried), dtype=np.int64), stack.instants])
         self.previous = np.empty(len(self.slots), dtype=np.int64)
         self._latest = np.full(len(self._groups), -1, dtype=np.int64)
         kernels.link_states(np.concatenate([carried, numbers]), self._latest, self.previous)

@@ -92,8 +92,8 @@ def answer(call: AggregateCall, tallies: Tallies, counts: ValueCounts) -> Answer
 def list_texts(lists: Tallies, counts: ValueCounts) -> pa.Array:
     """Lists of values and how often each comes, as JSON; NULL where a list is empty."""
     # A value is written once, however often it stands in the lists.
-    unique, which = np.unique(lists.values, return_inverse=True)
-    texts = json_values(counts.decode(unique)).take(pa.array(which))
+    encoded = pa.array(lists.values).dictionary_encode()
+    texts = json_values(counts.decode(np.asarray(encoded.dictionary))).take(encoded.indices)
     return pairs_text(texts, lists.counts, lists.offsets)
 
 

@@ -71,7 +71,7 @@ class Cells:
     def in_order(parts: Sequence[Cells]) -> Iterator[Cells]:
         """Cells of several parts, one stretch of panes after the other: only panes that several parts have
         are put together."""
-        found = [np.unique(part.panes) for part in parts]
+        found = [_different(part.panes) for part in parts]
         panes, counts = np.unique(np.concatenate([*found, np.zeros(0, dtype=np.int64)]), return_counts=True)
         owners = np.full(len(panes), -1)
         for number, own in enumerate(found):
@@ -196,6 +196,11 @@ class ValueLog:
     @property
     def nbytes(self) -> int:
         return self.cells.nbytes + self.values.nbytes + self.counts.nbytes
+
+
+def _different(panes: Ints) -> Ints:
+    """Each of some panes, which ascend, once."""
+    return np.concatenate([panes[:1], panes[1:][panes[1:] != panes[:-1]]])
 
 
 @kernel

@@ -107,8 +107,9 @@ class ValueStates:
         return (*self._window, int(self.follows_some))
 
     def advance(self, boundary: int) -> None:
+        key = self._key
         for counts in self._counts:
-            counts.window(self._key).advance(boundary)
+            counts.window(key).advance(boundary)
         for items in self._frequent:
             items.advance(boundary)
 
@@ -118,7 +119,8 @@ class ValueStates:
             return ints
         states = np.empty((len(slots), self._first + 2 * len(self._columns)), dtype=np.int64)
         states[:, : self._first] = ints
-        windows = [counts.window(self._key) for counts in self._counts]
+        key = self._key
+        windows = [counts.window(key) for counts in self._counts]
         tallies: dict[int, Tallies] = {}
         for window in windows:
             if self.follows_some and isinstance(window, ValueWindow):

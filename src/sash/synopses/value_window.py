@@ -146,10 +146,12 @@ def _count(
     for cell in range(start, stop):
         at = index[cell_slots[cell]]
         if at >= 0:
-            total = 0
+            held, total = counts[at], 0
             for row in range(bounds[cell, 0] - first_row, bounds[cell, 1] - first_row):
-                counts[at, row_values[row] - first] += sign * row_counts[row]
-                total += row_counts[row]
+                often = row_counts[row]
+                # A number without a sign needs no test whether it counts from the end.
+                held[np.uint64(row_values[row] - first)] += sign * often
+                total += often
             totals[at] += sign * total
 
 
