@@ -14,7 +14,11 @@ from sash.experiments.result import Claim, Note, Result, silent
 
 NAME = "archive-grid"
 TITLE = "updates, probes and scans of Rebuild 4x4, 2x8 and 8x2 (002, figure 4.4; 000, figure 9)"
-SCALES = {"small": Feed(50_000, updates=18), "medium": Feed(500_000, updates=9), "paper": Feed(5_000_000)}
+SCALES = {
+    "small": Feed(50_000, updates=18),
+    "medium": Feed(500_000, updates=9),
+    "paper": Feed(5_000_000, updates=9),
+}
 
 _VARIANTS = tuple(Variant("rebuild", grid) for grid in ((4, 4), (2, 8), (8, 2)))
 

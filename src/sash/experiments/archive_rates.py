@@ -17,7 +17,11 @@ from sash.experiments.result import Cell, Claim, Note, Result, silent
 
 NAME = "archive-rates"
 TITLE = "updates under fluctuating and alternating rates (002, figure 4.8 and section 4.3.3; 000, figure 13)"
-SCALES = {"small": Feed(10_000, updates=18), "medium": Feed(500_000, updates=9), "paper": Feed(5_000_000)}
+SCALES = {
+    "small": Feed(10_000, updates=18),
+    "medium": Feed(500_000, updates=9),
+    "paper": Feed(5_000_000, updates=9),
+}
 
 _DOUBLE, _WAVES = ("rebuild", "norebuild"), ("r-ins", "d-ins")
 _VARIANTS = tuple(Variant(technique, (side, side)) for side in (2, 4) for technique in (*_DOUBLE, *_WAVES))

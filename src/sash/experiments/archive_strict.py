@@ -25,7 +25,7 @@ TITLE = "premature deletions that are deferred (000, section 5.6)"
 SCALES = {
     "small": Feed(20_000, updates=18),
     "medium": Feed(500_000, updates=9),
-    "paper": Feed(5_000_000),
+    "paper": Feed(5_000_000, updates=9),
 }
 _VARIANTS = (Variant("rebuild", (4, 4)), Variant("norebuild", (4, 4)))
 NONE, PLACED, SOUGHT = "none", "place known", "looked for"

@@ -15,7 +15,11 @@ from sash.experiments.result import Claim, Note, Result, silent
 
 NAME = "archive-techniques"
 TITLE = "techniques by the number of sub-indices (002, figures 4.5–4.7, 4.9–4.11; 000, figures 10–12, 14–16)"
-SCALES = {"small": Feed(10_000, updates=18), "medium": Feed(500_000, updates=9), "paper": Feed(5_000_000)}
+SCALES = {
+    "small": Feed(10_000, updates=18),
+    "medium": Feed(500_000, updates=9),
+    "paper": Feed(5_000_000, updates=9),
+}
 
 _SIDES = (2, 3, 4, 5)
 _DOUBLE = ("rebuild", "norebuild", "lazyrebuild", "lazynorebuild", "chr-rebuild", "chr-norebuild")

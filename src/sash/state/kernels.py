@@ -367,7 +367,7 @@ def ranks_of(numbers: Ints, least: int, greatest: int) -> tuple[Ints, Ints]:
 def values_in_cells(
     cells: Ints, ranks: Ints, often: Ints, size: int, width: int
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """How often each rank below `width` occurs in each cell below `size`; row i counts often[i] times, or once.
+    """How often each rank below `width` occurs in each cell below `size`; row i stands for often[i], or one.
 
     Gives the cells that have rows, where each begins and ends in what follows: its ranks in order, with their
     counts. Rows are dealt out by rank, then by cell, which keeps the order of ranks.
