@@ -258,12 +258,12 @@ def _run(directory: Path, source: str, count: int, sizes: _Scale) -> _Timed:
 def draw(result: Result, path: Path) -> None:
     names = [f"{row['run']}\n{int(row[RATE] or 0) // 1000} k/s" for row in result.table]
     shares = [float(row["of the scan"] or 0) for row in result.table]
-    figure, axes = plt.subplots(figsize=(10, 4), layout="constrained")
+    figure, axes = plt.subplots(figsize=(11, 4), layout="constrained")
     colors = ["#2f6f9f" if "quer" in str(row["run"]) else "#9aa5b1" for row in result.table]
     bars = axes.bar(names, shares, color=colors)
     axes.bar_label(bars, fmt="%.2f", padding=3)
     axes.axhline(0.7, color="#b5533c", linewidth=1, linestyle="--")
-    axes.text(-0.55, 0.71, "0.7", color="#b5533c", ha="left", va="bottom")
+    axes.text(len(names) - 0.5, 0.71, "0.7", color="#b5533c", ha="right", va="bottom")
     axes.set_ylabel("throughput, no-op scan = 1")
     axes.set_title(f"Periodic aggregates against the scan limit ({result.scale})")
     axes.spines[["top", "right"]].set_visible(False)
