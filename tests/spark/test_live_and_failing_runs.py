@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from tests.spark.kit import Watching, run, tuples, write_csv
 from sash.errors import DataError, SashError, SourceError
 from sash.runtime.engine import Engine
 from sash.runtime.feed import Entry
+from sash.runtime.feedlog import FeedLog
 from sash.runtime.report import BatchReport
 
 
@@ -105,6 +107,27 @@ def test_a_file_that_vanishes_between_planning_and_reading_is_a_source_error_tha
               Rstream(SELECT SUM(x) AS total FROM s [RANGE 10 SEC SLIDE 10 SEC]);""",
         )
     assert_is_one_sentence(caught.value)
+
+
+def test_spark_may_ask_for_a_batch_as_soon_as_the_feed_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_csv(tmp_path / "s.csv", "t,x", [(t, t) for t in range(1, 31)])
+    publish = FeedLog.publish
+
+    def then_dawdle(log: FeedLog, number: int, text: str) -> None:
+        publish(log, number, text)
+        time.sleep(0.3)
+
+    monkeypatch.setattr(FeedLog, "publish", then_dawdle)
+    run(
+        tmp_path,
+        """CREATE STREAM s (t BIGINT, x BIGINT) TIMESTAMP BY t FROM 'csv:s.csv';
+        CREATE QUERY q INTO 'jsonl:q.jsonl' AS
+          Rstream(SELECT SUM(x) AS total FROM s [RANGE 10 SEC SLIDE 10 SEC]);""",
+        batch_rows=10,
+    )
+    assert tuples(tmp_path / "q.jsonl") == [(10, 55), (20, 155), (30, 255)]
 
 
 def assert_is_one_sentence(error: SashError) -> None:
