@@ -26,7 +26,7 @@ from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.build import build_store
 from sash.synopses.collective.filters import Filters
 from sash.synopses.combined import Combined
-from sash.synopses.refresh import Refresher
+from sash.synopses.refresh import Refresher, flush_together
 from sash.synopses.selection import Selection
 
 # So often are answers given between two choices, at the most.
@@ -354,8 +354,8 @@ def answer_together(groups: Sequence[QueryGroup], through: int) -> Iterator[tupl
             heapq.heappop(dues)
         else:
             heapq.heapreplace(dues, (due, index))
-    for _, _, refresher in steps:
-        yield from refresher.flush().items()
+    for group in groups:
+        yield from flush_together([each for owner, _, each in steps if owner is group and each.waiting])
 
 
 def catch_up_together(groups: Sequence[QueryGroup], reached: Reached) -> None:

@@ -21,7 +21,7 @@ from sash.runtime.continuous import continuous_schema
 from sash.runtime.sinks import Sink, open_sink
 from sash.runtime.sinks.text_file import TextFileSink, write_together
 from sash.runtime.sources import Source
-from sash.synopses.refresh import answer_schema
+from sash.synopses.answering import answer_schema
 
 
 class Outputs:

@@ -17,7 +17,7 @@ from sash.session.answers import Answer
 from sash.session.inbox import Inbox, Room, Shape
 from sash.session.once import Explanation
 from sash.session.texts import quoted_name
-from sash.synopses.refresh import answer_schema
+from sash.synopses.answering import answer_schema
 
 if TYPE_CHECKING:
     import pandas as pd

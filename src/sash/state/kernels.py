@@ -284,6 +284,38 @@ def link_states(slots: Ints, latest: Ints, previous: Ints) -> None:
 
 
 @kernel
+def ordered_changes(
+    first: int, owners: Ints, instants: Ints, previous: Ints, minus: Ints, plus: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """Rows that leave and enter, from row `first` on: which, because of which row, and −1 or 1.
+
+    Rows are in order of owner and instant. Of one instant, minus[i] times the row before row first + i
+    leaves, all of them before plus[i] times that row itself enters.
+    """
+    size = minus.sum() + plus.sum()
+    sources, causes, signs = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
+    begin, at = 0, 0
+    while begin < len(minus):
+        end = begin + 1
+        while (
+            end < len(minus)
+            and instants[first + end] == instants[first + begin]
+            and owners[first + end] == owners[first + begin]
+        ):
+            end += 1
+        for i in range(begin, end):
+            for _ in range(minus[i]):
+                sources[at], causes[at], signs[at] = previous[first + i], first + i, -1
+                at += 1
+        for i in range(begin, end):
+            for _ in range(plus[i]):
+                sources[at], causes[at], signs[at] = first + i, first + i, 1
+                at += 1
+        begin = end
+    return sources, causes, signs
+
+
+@kernel
 def sum_pairs(entries: Ints, values: Ints, high: Ints, low: Ints) -> None:
     """Exact sums of int64 values per entry, as hi·2³² + lo."""
     for row in range(entries.shape[0]):

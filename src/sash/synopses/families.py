@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from sash.plan.having import Having
 from sash.plan.periodic import PeriodicQuery
-from sash.state.kernels import INT64_MAX, INT64_MIN
 from sash.synopses.states import States
-from sash.synopses.thresholds import Column, interval_of
+from sash.synopses.thresholds import Bounds, Column
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -28,17 +27,10 @@ LEAST_MEMBERS = 4
 
 
 class Family:
-    def __init__(self, queries: Sequence[PeriodicQuery], columns: Sequence[Column]) -> None:
+    def __init__(self, queries: Sequence[PeriodicQuery]) -> None:
         self.queries = queries
         self.select = queries[0].select
-        self._columns = columns
-        self._low = np.full((len(columns), len(queries)), INT64_MIN, dtype=np.int64)
-        self._high = np.full((len(columns), len(queries)), INT64_MAX, dtype=np.int64)
-        for i, query in enumerate(queries):
-            for condition in Having.of(query.select).ranges:
-                at = columns.index(Column.of(condition)), i
-                low, high = interval_of(condition)
-                self._low[at], self._high[at] = max(self._low[at], low), min(self._high[at], high)
+        self._bounds = Bounds.of(queries)
 
     def passing(self, states: States, limit: int) -> Iterator[tuple[Ints, Ints]]:
         """Pairs of a query's number and a state that passes it, query by query, about `limit` at once."""
@@ -51,7 +43,7 @@ class Family:
             owners = np.repeat(np.arange(first, stop), own)
             shifts = np.repeat(begins[first:stop] - (ends[first:stop] - own), own)
             rows = order[shifts + np.arange(done, ends[stop - 1])]
-            if len(self._columns) > 1:
+            if len(self._bounds.columns) > 1:
                 kept = self.hold(states, owners, rows)
                 owners, rows = owners[kept], rows[kept]
             if len(rows):
@@ -61,7 +53,7 @@ class Family:
     def _stretches(self, states: States) -> tuple[Ints, Ints, Ints]:
         """An order of states, and where the stretch of each query begins and how long it is."""
         found = []
-        for column, low, high in zip(self._columns, self._low, self._high, strict=True):
+        for column, low, high in self._bounds:
             compared = states.compared(column)
             begins = np.searchsorted(compared.ascending, low)
             counts = np.searchsorted(compared.ascending, high, side="right") - begins
@@ -71,7 +63,7 @@ class Family:
     def hold(self, states: States, owners: Ints, rows: Ints) -> Bools:
         """Whether each query is passed by the state beside it; −1 is no state, which passes none."""
         holds = np.ones(len(rows), dtype=np.bool_)
-        for column, low, high in zip(self._columns, self._low, self._high, strict=True):
+        for column, low, high in self._bounds:
             compared = states.compared(column)
             ordinals = compared.ordinals[rows]
             holds &= compared.counts[rows] & (ordinals >= low[owners]) & (ordinals <= high[owners])
@@ -90,6 +82,5 @@ def families_of(queries: Sequence[PeriodicQuery]) -> tuple[list[Family], list[Pe
         if len(members) < LEAST_MEMBERS:
             alone += members
         else:
-            conditions = Having.of(members[0].select).ranges
-            families.append(Family(members, list(dict.fromkeys(map(Column.of, conditions)))))
+            families.append(Family(members))
     return families, alone

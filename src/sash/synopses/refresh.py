@@ -1,9 +1,8 @@
 """Answers of the queries that read one window of a synopsis at the boundaries of one slide.
 
 At a boundary only groups in panes that entered or left since the last one can have changed, so a step
-copies just their totals onto a stack. `flush` turns the stack into answers for all queries at once:
-each row's state is compared with the state before it of the same group, HAVING and the selected
-expressions are evaluated over whole columns, and equal rows that leave and enter at one instant cancel.
+copies just their totals onto a stack. A flush turns stacks into answers (`answering.py`) for all queries at
+once, also for those of other windows if they select the same (`Kin`).
 
 Invariant: after a flush `_before` holds, per slot, the totals at the last boundary; where all queries have
 thresholds (`Selection`), only of groups that pass the loosest. The answer at an instant is a function of
@@ -15,29 +14,28 @@ Queries that differ in thresholds alone are a `Family`, whose answers cost a sor
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from sash.errors import DataError
-from sash.lang.bound import AggregateCall, BoundSelect, OutputOperator, StreamDefinition, Window
-from sash.operators.evaluate import ARROW_TYPES, evaluate
+from sash.lang.bound import BoundSelect, OutputOperator, StreamDefinition, Window
 from sash.plan.panes import first_boundary
 from sash.plan.periodic import PeriodicQuery
-from sash.state.groups import canonical, plain
 from sash.state.keytable import distinct, grown
+from sash.synopses.answering import Answering, answer_schema
 from sash.synopses.basic_interval import BasicIntervalSynopsis, WindowKey
 from sash.synopses.cells import roomier
-from sash.synopses.changes import SIGN, tells_groups_apart, uncancelled
 from sash.synopses.collective.filters import Filters
 from sash.synopses.combined import AnyWindow, Synopsis
-from sash.synopses.families import Family, families_of
+from sash.synopses.families import families_of
+from sash.synopses.kin import Kin, likeness
 from sash.synopses.pane_store import Totals
 from sash.synopses.selection import Passing, Selection
-from sash.synopses.states import Stack, States
+from sash.synopses.states import Read, Stack, States
 from sash.synopses.value_states import ValueStates
 
 Int64Array = npt.NDArray[np.int64]
@@ -47,8 +45,6 @@ BoolArray = npt.NDArray[np.bool_]
 FLUSH_ROWS = 1 << 20
 # So many answers in a row without any input are taken for a wrong timestamp.
 MOST_EMPTY_ANSWERS = 1_000_000
-_SIGNS = pa.array(["-", "+"])
-_INSTANT = pa.timestamp("us", tz="UTC")
 
 
 class _Span:
@@ -102,7 +98,7 @@ class Refresher:
         self._is_global = not synopsis.spec.keys
         calls = [call for query in queries for call in query.select.aggregates]
         self.is_elastic = is_elastic
-        self._is_part = is_part
+        self._answering = Answering(stream, is_part)
         self.key = WindowKey(window.range, window.slide if is_elastic or behind else 0, behind)
         self._values = ValueStates(synopsis, self.key, calls)
         self._last: int | None = None
@@ -123,6 +119,9 @@ class Refresher:
         """Find out what the queries have in common."""
         self._families_whole, self._alone_whole = families_of(self._whole)
         self._families_changing, self._alone_changing = families_of(self._changing)
+        alike = tuple(likeness(query.select) for query in self._alone_changing)
+        # Who has a family is like nobody else.
+        self.kind: Hashable = id(self) if self._families_changing else (alike, self._values.calls)
         queries = (*self._whole, *self._changing)
         self.selection = None if self._is_global else Selection.of([query.select for query in queries])
         self._passing = None if self.selection is None else Passing(self.selection, self._synopsis.layout)
@@ -219,8 +218,13 @@ class Refresher:
         return bool(self._changing)
 
     @property
+    def waiting(self) -> int:
+        """How many states wait for a flush."""
+        return self._changes.rows + self._wholes.rows
+
+    @property
     def is_full(self) -> bool:
-        return self._changes.rows + self._wholes.rows >= FLUSH_ROWS
+        return self.waiting >= FLUSH_ROWS
 
     def due(self, first: int) -> int | None:
         """The next boundary at which an answer may differ or is asked for; None: when more arrives.
@@ -393,32 +397,16 @@ class Refresher:
 
     def flush(self) -> dict[str, pa.Table]:
         """The answers of all boundaries since the last flush, in order of instant."""
-        answers: dict[str, pa.Table] = {}
-        self._values.settle([self._before[0], *self._wholes.ints, *self._changes.ints])
+        return dict(flush_together([self]))
+
+    def _flush_wholes(self) -> Iterator[tuple[str, pa.Table]]:
         if self._wholes.rows:
-            states = States(self._synopsis, self._wholes, self._values, None, self._is_global)
+            states = States(self._synopsis, [Read(self._wholes, self._values)], self._is_global)
             for family in self._families_whole:
-                answers.update(self._rstreams(family, states))
+                yield from self._answering.whole_of(family, states)
             for query in self._alone_whole:
-                answers[query.name] = self._rstream(query.select, states)
+                yield query.name, self._answering.whole(query.select, states)
             self._wholes = Stack()
-        if self._changes.rows:
-            self._reserve(self._synopsis.groups.size)
-            before, has_answered = self._before, self._has_answered
-            states = States(
-                self._synopsis, self._changes, self._values, before, self._is_global, has_answered
-            )
-            for family in self._families_changing:
-                answers.update(self._differences_of(family, states))
-            for query in self._alone_changing:
-                answers[query.name] = self._differences(query.select, states)
-            slots = states.remember(self._before)
-            if self._held is not None:
-                self._forget(slots[~self._held[slots]])
-            self._has_answered = True
-            self._changes = Stack()
-        self._values.forget(self._before[0])
-        return {name: table for name, table in answers.items() if table.num_rows}
 
     def _reserve(self, slots: int) -> None:
         have = len(self._before[0])
@@ -433,110 +421,60 @@ class Refresher:
         """These groups are in no answer."""
         self._before[0][slots], self._before[1][slots] = self._values.empty(len(slots))
 
-    def _rstream(self, select: BoundSelect, states: States) -> pa.Table:
-        rows = np.flatnonzero(states.present(select))
-        if _is_bag(select):
-            rows = np.repeat(rows, states.ints[rows, 0])
-        return self._answers(select, states, rows, states.instants[rows])[0]
 
-    def _rstreams(self, family: Family, states: States) -> Iterator[tuple[str, pa.Table]]:
-        for owners, rows in family.passing(states, FLUSH_ROWS):
-            order = np.lexsort((rows, owners))
-            owners, rows = owners[order], rows[order]
-            table, _ = self._answers(family.select, states, rows, states.instants[rows])
-            yield from _divided(family, owners, table)
+def flush_together(refreshers: Iterable[Refresher]) -> Iterator[tuple[str, pa.Table]]:
+    """The answers of all boundaries since the last flush, of each query in order of instant.
 
-    def _differences(self, select: BoundSelect, states: States) -> pa.Table:
-        # A row without a row before it has −1 there, which reads the False at the end.
-        present = np.append(states.present(select), False)
-        now, was = present[states.carried : -1], present[states.previous[states.carried :]]
-        concerned = np.flatnonzero(now | was) + states.carried
-        now, was = now[concerned - states.carried], was[concerned - states.carried]
-        return self._changed(select, states, concerned, now, was)[0]
+    All read the same synopsis. Those whose queries are alike are answered in one go.
+    """
+    alike: dict[Hashable, list[Refresher]] = defaultdict(list)
+    for refresher in refreshers:
+        alike[refresher.kind].append(refresher)
+    for those in alike.values():
+        rows, some = 0, []
+        for refresher in those:
+            some.append(refresher)
+            rows += refresher.waiting
+            if rows >= FLUSH_ROWS:
+                yield from _flush(some)
+                rows, some = 0, []
+        yield from _flush(some)
 
-    def _differences_of(self, family: Family, states: States) -> Iterator[tuple[str, pa.Table]]:
-        for owners, rows in family.passing(states, FLUSH_ROWS):
-            # A row that passes is there now, and until the next one of its group, which may not pass.
-            fresh = rows >= states.carried
-            ends = states.following[rows]
-            ends[family.hold(states, owners, ends)] = -1
-            gone = ends >= 0
-            concerned = np.concatenate([rows[fresh], ends[gone]])
-            asking = np.concatenate([owners[fresh], owners[gone]])
-            now = np.arange(len(concerned)) < np.count_nonzero(fresh)
-            was = ~now
-            was[now] = family.hold(states, owners[fresh], states.previous[rows[fresh]])
-            table, asking = self._changed(family.select, states, concerned, now, was, asking)
-            yield from _divided(family, asking, table)
 
-    def _changed(
-        self,
-        select: BoundSelect,
-        states: States,
-        concerned: Int64Array,
-        now: BoolArray,
-        was: BoolArray,
-        owners: Int64Array | None = None,
-    ) -> tuple[pa.Table, Int64Array]:
-        """What rows mean to the queries beside them: those in the answer `now`, or before (`was`)."""
-        before = states.previous[concerned]
-        if _is_bag(select):
-            counts = states.ints[:, 0]
-            change = np.where(now, counts[concerned], 0) - np.where(was, counts[before], 0)
-            minus, plus = np.maximum(-change, 0), np.maximum(change, 0)
-        else:
-            changed = now != was
-            for call in _shown_aggregates(select):
-                changed |= states.values(call).differs(concerned, before)
-            minus, plus = was & changed, now & changed
-        sources = np.concatenate([np.repeat(before, minus), np.repeat(concerned, plus)])
-        causes = np.concatenate([np.repeat(concerned, minus), np.repeat(concerned, plus)])
-        signs = np.concatenate([np.full(minus.sum(), -1), np.full(plus.sum(), 1)])
-        instants = states.instants[causes]
-        if owners is None:
-            order = np.lexsort((signs, instants))
-        else:
-            owners = np.concatenate([np.repeat(owners, minus), np.repeat(owners, plus)])
-            order = np.lexsort((causes, signs, instants, owners))
-            owners = owners[order]
-        return self._answers(select, states, sources[order], instants[order], signs[order], owners)
+def _flush(refreshers: Sequence[Refresher]) -> Iterator[tuple[str, pa.Table]]:
+    """The answers of refreshers of one kind."""
+    for refresher in refreshers:
+        refresher._values.settle([refresher._before[0], *refresher._wholes.ints, *refresher._changes.ints])
+    for refresher in refreshers:
+        yield from _not_empty(refresher._flush_wholes())
+    changing = [refresher for refresher in refreshers if refresher._changes.rows]
+    if changing:
+        yield from _not_empty(_flush_changes(changing))
+    for refresher in refreshers:
+        refresher._values.forget(refresher._before[0])
 
-    def _answers(
-        self,
-        select: BoundSelect,
-        states: States,
-        rows: Int64Array,
-        instants: Int64Array,
-        signs: Int64Array | None = None,
-        owners: Int64Array | None = None,
-    ) -> tuple[pa.Table, Int64Array]:
-        """The answers that rows give, and to whom; changes, if they have signs."""
-        inputs = states.table(select, rows, [output.scalar.inputs for output in select.outputs])
-        scalars = [output.scalar for output in select.outputs]
-        columns = [canonical(plain(column)) for column in evaluate(inputs, scalars)]
-        owners = np.zeros_like(rows) if owners is None else owners
-        sign = "op" if select.operator is OutputOperator.VIEW else None
-        if signs is not None:
-            if not tells_groups_apart(select):
-                kept = uncancelled(owners, instants, signs, columns)
-                columns = [column.take(pa.array(kept)) for column in columns]
-                owners, instants, signs = owners[kept], instants[kept], signs[kept]
-                sign = sign or (SIGN if self._is_part else None)
-            if sign is None:
-                wanted = signs == (1 if select.operator is OutputOperator.ISTREAM else -1)
-                columns = [column.filter(pa.array(wanted)) for column in columns]
-                owners, instants, signs = owners[wanted], instants[wanted], signs[wanted]
-        table = {"ts": self._timestamps(instants)}
-        if sign is not None and signs is not None:
-            table[sign] = _SIGNS.take(pa.array((signs > 0).astype(np.int8)))
-        for output, column in zip(select.outputs, columns, strict=True):
-            table[output.name] = column
-        return pa.table(table), owners
 
-    def _timestamps(self, instants: Int64Array) -> pa.Array:
-        if self._stream.has_integer_time:
-            return pa.array(instants // self._stream.unit)
-        return pa.array(instants).view(_INSTANT)
+def _flush_changes(refreshers: Sequence[Refresher]) -> Iterator[tuple[str, pa.Table]]:
+    one = refreshers[0]
+    for refresher in refreshers:
+        refresher._reserve(one._synopsis.groups.size)
+    reads = [Read(each._changes, each._values, each._before, each._has_answered) for each in refreshers]
+    states = States(one._synopsis, reads, one._is_global)
+    for family in one._families_changing:
+        # Who has a family is alone.
+        yield from one._answering.changes_of(family, states)
+    for queries in zip(*(refresher._alone_changing for refresher in refreshers), strict=True):
+        yield from one._answering.changes(Kin(queries), states)
+    for owner, refresher in enumerate(refreshers):
+        slots = states.remember(owner, refresher._before)
+        if refresher._held is not None:
+            refresher._forget(slots[~refresher._held[slots]])
+        refresher._has_answered = True
+        refresher._changes = Stack()
+
+
+def _not_empty(answers: Iterable[tuple[str, pa.Table]]) -> Iterator[tuple[str, pa.Table]]:
+    return ((name, table) for name, table in answers if table.num_rows)
 
 
 def looked_up(
@@ -550,7 +488,6 @@ def looked_up(
 
     The synopsis is not answered from otherwise.
     """
-    refresher = Refresher(synopsis, select.window, (), stream)
     slots = np.flatnonzero(totals.ints[:, 0]) if synopsis.spec.keys else np.zeros(1, np.int64)
     if not len(slots):
         return answer_schema(select, stream).empty_table().select([name for name, _ in select.schema])
@@ -560,31 +497,5 @@ def looked_up(
     values.settle([ints])
     stack = Stack()
     stack.push(0, slots, ints, totals.floats[slots])
-    states = States(synopsis, stack, values, None, not synopsis.spec.keys)
-    return refresher._rstream(select, states).drop_columns(["ts"])
-
-
-def answer_schema(select: BoundSelect, stream: StreamDefinition) -> pa.Schema:
-    """The columns of a query's answers."""
-    fields = [("ts", pa.int64() if stream.has_integer_time else pa.timestamp("us", tz="UTC"))]
-    if select.operator is OutputOperator.VIEW:
-        fields.append(("op", pa.string()))
-    fields.extend((name, ARROW_TYPES[type_]) for name, type_ in select.schema)
-    return pa.schema(fields)
-
-
-def _is_bag(select: BoundSelect) -> bool:
-    return not select.is_grouped and not select.distinct
-
-
-def _shown_aggregates(select: BoundSelect) -> list[AggregateCall]:
-    """The aggregates on which the output depends; those that only HAVING reads are not among them."""
-    read = {name for output in select.outputs for name in output.scalar.inputs}
-    return [call for i, call in enumerate(select.aggregates) if f"a{i}" in read]
-
-
-def _divided(family: Family, owners: Int64Array, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """The parts of a table that belong to the queries of a family; `owners` ascend."""
-    edges = np.flatnonzero(np.diff(owners, prepend=-1, append=-1)).tolist()
-    for start, stop in itertools.pairwise(edges):
-        yield family.queries[int(owners[start])].name, table.slice(start, stop - start)
+    states = States(synopsis, [Read(stack, values)], not synopsis.spec.keys)
+    return Answering(stream).whole(select, states).drop_columns(["ts"])

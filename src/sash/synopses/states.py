@@ -1,4 +1,8 @@
-"""States of groups at boundaries: what a flush compares, as columns; aggregates on demand."""
+"""States of groups at boundaries: what a flush compares, as columns; aggregates on demand.
+
+The states of several windows can stand in one table: a state then belongs to the group of a window, whose
+number among the windows is its owner.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from sash.state.keytable import distinct
 from sash.synopses.combined import Synopsis
 from sash.synopses.finalize import Values, finalize
 from sash.synopses.thresholds import Column
-from sash.synopses.value_states import ValueStates
+from sash.synopses.value_states import ValueStates, values_of
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -62,42 +66,62 @@ class Compared(NamedTuple):
     ascending: Int64Array
 
 
-class States:
-    """A stack as columns, preceded by the states that its groups had before; aggregates on demand."""
+class Read(NamedTuple):
+    """What one window has on a stack, and the totals before that (None: whole answers, which need none)."""
 
-    def __init__(
-        self,
-        synopsis: Synopsis,
-        stack: Stack,
-        calls: ValueStates,
-        before: tuple[Int64Array, npt.NDArray[np.float64]] | None,
-        is_global: bool,
-        has_answered: bool = False,
-    ) -> None:
+    stack: Stack
+    calls: ValueStates
+    before: tuple[Int64Array, npt.NDArray[np.float64]] | None = None
+    has_answered: bool = False
+
+
+class States:
+    """Stacks as columns, preceded by the states that their groups had before; aggregates on demand.
+
+    Rows are in order of owner and instant, but for those of before, which are the first `carried`.
+    """
+
+    def __init__(self, synopsis: Synopsis, windows: Sequence[Read], is_global: bool) -> None:
+        """All windows have the same calls."""
         self._synopsis = synopsis
-        self._calls = calls
+        self._windows = windows
         self._is_global = is_global
-        slots = np.concatenate(stack.slots)
-        self._groups, numbers = _numbered(slots, synopsis.groups.size)
-        carried = np.zeros(0, dtype=np.int64)
-        if before is not None:
-            if is_global:
-                carried = np.zeros(int(has_answered), dtype=np.int64)
-            else:
-                carried = np.flatnonzero(before[0][self._groups, 0] > 0)
-            from_before = self._groups[carried]
-            self.ints = np.concatenate([before[0][from_before], *stack.ints])
-            self.floats = np.concatenate([before[1][from_before], *stack.floats])
-        else:
-            self.ints, self.floats = np.concatenate(stack.ints), np.concatenate(stack.floats)
-        self.carried = len(carried)
-        self.slots = np.concatenate([self._groups[carried], slots])
-        self.instants = np.concatenate([np.zeros(len(carried), dtype=np.int64), stack.instants])
+        size = synopsis.groups.size
+        stacks = [window.stack for window in windows]
+        slots = np.concatenate([part for stack in stacks for part in stack.slots])
+        owners = np.repeat(np.arange(len(windows)), [stack.rows for stack in stacks])
+        self._groups, numbers = _numbered(owners * size + slots, len(windows) * size)
+        self._edges = np.searchsorted(self._groups, np.arange(len(windows) + 1) * size).tolist()
+        carried = [np.zeros(0, dtype=np.int64)]
+        ints, floats = [], []
+        for number, window in enumerate(windows):
+            if window.before is not None:
+                own = self._slots_of(number)
+                found = (
+                    np.zeros(int(window.has_answered), dtype=np.int64)
+                    if is_global
+                    else np.flatnonzero(window.before[0][own, 0] > 0)
+                )
+                carried.append(found + self._edges[number])
+                ints.append(window.before[0][own[found]])
+                floats.append(window.before[1][own[found]])
+        self.ints = np.concatenate([*ints, *(part for stack in stacks for part in stack.ints)])
+        self.floats = np.concatenate([*floats, *(part for stack in stacks for part in stack.floats)])
+        from_before = np.concatenate(carried)
+        self.carried = len(from_before)
+        self.owners = np.concatenate([self._groups[from_before] // size, owners])
+        self.slots = np.concatenate([self._groups[from_before] % size, slots])
+        nowhen = np.zeros(self.carried, dtype=np.int64)
+        self.instants = np.concatenate([nowhen, *(stack.instants for stack in stacks)])
         self.previous = np.empty(len(self.slots), dtype=np.int64)
         self._latest = np.full(len(self._groups), -1, dtype=np.int64)
-        kernels.link_states(np.concatenate([carried, numbers]), self._latest, self.previous)
+        kernels.link_states(np.concatenate([from_before, numbers]), self._latest, self.previous)
         self._values: dict[AggregateCall, Values] = {}
         self._compared: dict[Column, Compared] = {}
+
+    def _slots_of(self, owner: int) -> Int64Array:
+        """The different slots that one window has, ascending."""
+        return self._groups[self._edges[owner] : self._edges[owner + 1]] - owner * self._synopsis.groups.size
 
     @cached_property
     def following(self) -> Int64Array:
@@ -113,35 +137,36 @@ class States:
             values = self.values(column.call)
             ordinals = column.ordinals(values)
             # A row that is not there has the number −1 and reads what is at the end.
-            counts = np.append(self._exist() & values.valid, False)
+            counts = np.append(self.exist() & values.valid, False)
             order = np.flatnonzero(counts)
             order = order[np.argsort(ordinals[order], kind="stable")]
             self._compared[column] = Compared(np.append(ordinals, 0), counts, order, ordinals[order])
         return self._compared[column]
 
-    def remember(self, before: tuple[Int64Array, npt.NDArray[np.float64]]) -> Int64Array:
-        """Store the last state of each group in `before`; gives which groups those are."""
-        slots, rows = self._groups, self._latest
+    def remember(self, owner: int, before: tuple[Int64Array, npt.NDArray[np.float64]]) -> Int64Array:
+        """Store the last state of each group of a window in `before`; gives which groups those are."""
+        slots, rows = self._slots_of(owner), self._latest[self._edges[owner] : self._edges[owner + 1]]
         before[0][slots], before[1][slots] = self.ints[rows], self.floats[rows]
         return slots
 
     def values(self, call: AggregateCall) -> Values:
         if call not in self._values:
             self._values[call] = (
-                self._calls.values(call, self.ints)
-                if call in self._calls
+                values_of(call, [window.calls for window in self._windows], self.ints, self.owners)
+                if call in self._windows[0].calls
                 else finalize(call, self._synopsis.layout, self.ints, self.floats, self._synopsis.words)
             )
         return self._values[call]
 
-    def _exist(self) -> BoolArray:
+    def exist(self) -> BoolArray:
+        """Which states are those of groups that are there."""
         if self._is_global:
             return np.ones(len(self.slots), dtype=np.bool_)
         return np.asarray(self.ints[:, 0] > 0)
 
     def present(self, select: BoundSelect) -> BoolArray:
         """Which states are in the answer: the group exists and passes HAVING."""
-        present = self._exist()
+        present = self.exist()
         if select.having is not None:
             rows = None if present.all() else np.flatnonzero(present)
             table = self.table(select, rows, [select.having.inputs])

@@ -8,7 +8,7 @@ state has any more. Lists become texts only then, those of all boundaries togeth
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -199,8 +199,30 @@ class ValueStates:
     def _text_columns(self) -> list[int]:
         return [column for call, column in self._columns.items() if call.type is Type.STRING]
 
-    def values(self, call: AggregateCall, ints: Ints) -> Values:
-        """The value of a call for each of some states."""
-        column = self._columns[call]
-        bits = np.ascontiguousarray(ints[:, column])
-        return Values(call.type, bits, ints[:, column + 1] != 0, self._texts)
+    def column(self, call: AggregateCall) -> int:
+        """Where the states of a call are: its value, and whether that is there."""
+        return self._columns[call]
+
+    @property
+    def calls(self) -> tuple[AggregateCall, ...]:
+        """Its calls, in the order of their columns."""
+        return tuple(self._columns)
+
+    @property
+    def texts(self) -> pa.Array:
+        """The texts that states have the numbers of."""
+        return self._texts.values
+
+
+def values_of(call: AggregateCall, windows: Sequence[ValueStates], ints: Ints, owners: Ints) -> Values:
+    """The value of a call for each of some states, of several windows with the same calls."""
+    column = windows[0].column(call)
+    bits, valid = ints[:, column].copy(), ints[:, column + 1] != 0
+    words = None
+    if call.type is Type.STRING:
+        words = Dictionary(pa.string())
+        words.values = pa.concat_arrays([window.texts for window in windows])
+        if len(windows) > 1:
+            sizes = np.array([len(window.texts) for window in windows])
+            bits += (np.cumsum(sizes) - sizes)[owners]
+    return Values(call.type, bits, valid, words)
