@@ -43,8 +43,8 @@ _AGGREGATES = ("SUM(length)", "QUANTILE(length, 0.95)", "MAX(length)", "TOP")
 _RANGES = (20, 40, 60, 80, 100)
 _SLIDES = (1, 2, 5, 10)
 _QUERIES = (1, 24, 240)
-# Of all queries every so many-th, over and over: 24 of them have each aggregate of each grouping once, and all
-# windows and slides alike.
+# Of all queries every so many-th, over and over: 24 of them have each aggregate of each grouping once, and
+# windows and slides of all lengths.
 _STEP = 73
 
 

@@ -22,11 +22,11 @@ from sash.plan.filter_choice import FilterChoice, Selected, choose_filters
 from sash.plan.panes import last_boundary
 from sash.plan.periodic import PeriodicQuery, SynopsisSpec
 from sash.plan.synopsis_choice import Method, SynopsisChoice, rechoose_synopsis, workload_of
-from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.basic_interval import BasicIntervalSynopsis, WindowKey
 from sash.synopses.build import build_store
 from sash.synopses.collective.filters import Filters
 from sash.synopses.combined import Combined
-from sash.synopses.refresh import Refresher, flush_together
+from sash.synopses.refresh import Refresher, flush_together, stride_together
 from sash.synopses.selection import Selection
 
 # So often are answers given between two choices, at the most.
@@ -334,9 +334,11 @@ def clusters(groups: Iterable[QueryGroup]) -> list[list[QueryGroup]]:
 
 def answer_together(groups: Sequence[QueryGroup], through: int) -> Iterator[tuple[str, pa.Table]]:
     """The answers of all boundaries up to `through`, of queries that answer each of them."""
-    steps = [step for step in _steps(groups) if not step[2].is_elastic]
     for group in groups:
         group.synopsis.seal(through)
+    if len(groups) == 1:
+        yield from _stride(groups[0], through)
+    steps = [step for step in _steps(groups) if not step[2].is_elastic]
     # What is sealed does not change meanwhile, so a refresher's next boundary changes only by its steps.
     dues = [
         (due, i) for i, (_, first, refresher) in enumerate(steps) if (due := refresher.due(first)) is not None
@@ -356,6 +358,20 @@ def answer_together(groups: Sequence[QueryGroup], through: int) -> Iterator[tupl
             heapq.heapreplace(dues, (due, index))
     for group in groups:
         yield from flush_together([each for owner, _, each in steps if owner is group and each.waiting])
+
+
+def _stride(group: QueryGroup, through: int) -> Iterator[tuple[str, pa.Table]]:
+    """Take windows whose readers can all be taken to many boundaries at once to `through`."""
+    synopsis = group.synopsis
+    if not isinstance(synopsis, BasicIntervalSynopsis) or not synopsis.is_ahead:
+        return
+    by_window: dict[WindowKey, list[Refresher]] = defaultdict(list)
+    for refresher in group.refreshers:
+        by_window[refresher.key].append(refresher)
+    edges = group.spec.panes.right_edges(synopsis.log.different_panes())
+    for those in by_window.values():
+        if all(refresher.strides for refresher in those):
+            yield from stride_together(those, edges, through)
 
 
 def catch_up_together(groups: Sequence[QueryGroup], reached: Reached) -> None:

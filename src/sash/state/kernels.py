@@ -117,6 +117,31 @@ def chain(slots: Ints, previous: Ints, heads: Ints, start: int, stop: int, base:
 
 
 @kernel
+def different(ascending: Ints) -> Ints:
+    """The different numbers among some that ascend; equal ones, of which there are many, are leapt over."""
+    found = np.empty(64, dtype=np.int64)
+    size, at = 0, 0
+    while at < len(ascending):
+        if size == len(found):
+            found = np.concatenate((found, np.empty_like(found)))
+        number = ascending[at]
+        found[size] = number
+        size += 1
+        reach = 1
+        while at + reach < len(ascending) and ascending[at + reach] == number:
+            reach *= 2
+        low, high = at + reach // 2, min(at + reach, len(ascending))
+        while low < high:
+            middle = (low + high) >> 1
+            if ascending[middle] == number:
+                low = middle + 1
+            else:
+                high = middle
+        at = low
+    return found[:size]
+
+
+@kernel
 def slots_in(slots: Ints, start: int, stop: int, second: int, end: int, size: int) -> Ints:
     """The different slots, all below `size`, of rows start … stop and second … end, in order."""
     marks = np.zeros(size, dtype=np.bool_)

@@ -73,6 +73,14 @@ class PaneLog:
         """The position of the first row of a pane after `pane`."""
         return self.base + int(self.panes[: self._size].searchsorted(pane, side="right"))
 
+    def positions_after(self, panes: Int64Array) -> Int64Array:
+        """The positions of the first rows of panes after each of `panes`."""
+        return self.base + np.searchsorted(self.panes[: self._size], panes, side="right")
+
+    def different_panes(self) -> Int64Array:
+        """The panes that have rows, in order."""
+        return kernels.different(self.panes[: self._size])
+
     def trim(self, position: int) -> None:
         """Forget the rows before `position`, once they are at least half of what is stored."""
         dead = position - self.base

@@ -189,6 +189,13 @@ class Tallies:
         kept = order[rank < k]
         return Tallies(self.slots, offsets, self.values[kept], self.counts[kept])
 
+    def take(self, places: Ints) -> Tallies:
+        """Those of some slots, by their places."""
+        lengths = self.distinct[places]
+        offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+        rows = np.repeat(self.offsets[places] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return Tallies(self.slots[places], offsets, self.values[rows], self.counts[rows])
+
     @staticmethod
     def concatenated(parts: Sequence[Tallies]) -> Tallies:
         """Those of several windows, one after the other."""

@@ -78,8 +78,8 @@ class Sliding:
         self.left = synopsis.log.base
         self.right = synopsis.log.base
         self.ints, self.floats = synopsis.layout.empty(0)
-        self._newest: Int64Array = np.zeros((0, len(synopsis.layout.operations)), dtype=np.int64)
-        self._stale: BoolArray = np.zeros(0, dtype=np.bool_)
+        self.newest: Int64Array = np.zeros((0, len(synopsis.layout.operations)), dtype=np.int64)
+        self.stale: BoolArray = np.zeros(0, dtype=np.bool_)
         self._boundary: int | None = None
 
     def reserve(self, slots: int) -> None:
@@ -88,8 +88,8 @@ class Sliding:
             ints, floats = self._synopsis.layout.empty(max(slots, 2 * have) - have)
             self.ints = np.concatenate([self.ints, ints])
             self.floats = np.concatenate([self.floats, floats])
-            self._newest = np.concatenate([self._newest, np.zeros_like(ints)])
-            self._stale = np.zeros(len(self.ints), dtype=np.bool_)
+            self.newest = np.concatenate([self.newest, np.zeros_like(ints)])
+            self.stale = np.zeros(len(self.ints), dtype=np.bool_)
 
     @property
     def positions(self) -> list[tuple[int, int]]:
@@ -98,26 +98,31 @@ class Sliding:
 
     @property
     def nbytes(self) -> int:
-        return self.ints.nbytes + self.floats.nbytes + self._newest.nbytes + self._stale.nbytes
+        return self.ints.nbytes + self.floats.nbytes + self.newest.nbytes + self.stale.nbytes
 
     def renumber(self, slots: Int64Array) -> None:
         """Slot slots[i] is now slot i; the others are gone."""
         # Groups that have only rows in open panes may be newer than the room made for them.
         self.reserve(int(slots.max(initial=-1)) + 1)
-        self.ints, self.floats, self._newest = self.ints[slots], self.floats[slots], self._newest[slots]
-        self._stale = np.zeros(len(slots), dtype=np.bool_)
+        self.ints, self.floats, self.newest = self.ints[slots], self.floats[slots], self.newest[slots]
+        self.stale = np.zeros(len(slots), dtype=np.bool_)
 
-    def _begin_again(self) -> None:
-        """Nobody has asked for so long that the log has forgotten what the totals hold."""
-        self.left = self.right = self._synopsis.log.base
-        self.ints, self.floats = self._synopsis.layout.empty(len(self.ints))
+    def remember(self) -> bool:
+        """Whether the log has what the totals hold; if nobody has asked for so long, begin anew."""
+        is_known = self.left >= self._synopsis.log.base
+        if not is_known:
+            self.left = self.right = self._synopsis.log.base
+            self.ints, self.floats = self._synopsis.layout.empty(len(self.ints))
+        return is_known
+
+    def stand_at(self, boundary: int, left: int, right: int) -> None:
+        """The totals are those of the rows left … right of the log, which the window has at `boundary`."""
+        self._boundary, self.left, self.right = boundary, left, right
 
     def advance(self, boundary: int) -> None:
         """Make the window that of `boundary`, which is on an edge and not before the last one."""
         log, panes = self._synopsis.log, self._synopsis.spec.panes
-        if self.left < log.base:
-            self._begin_again()
-        elif boundary == self._boundary:
+        if self.remember() and boundary == self._boundary:
             # Queries of another slide have been here.
             return
         self._boundary = boundary
@@ -135,7 +140,7 @@ class Sliding:
             ops,
             self.ints,
             self.floats,
-            self._newest,
+            self.newest,
         )
         is_stale = kernels.leave(
             log.slots,
@@ -146,12 +151,12 @@ class Sliding:
             ops,
             log.layout.float_columns > 0,
             self.ints,
-            self._newest,
-            self._stale,
+            self.newest,
+            self.stale,
         )
         if is_stale:
-            slots = np.flatnonzero(self._stale)
-            self._stale[slots] = False
+            slots = np.flatnonzero(self.stale)
+            self.stale[slots] = False
             kernels.rescan(
                 slots,
                 log.panes,
@@ -165,7 +170,7 @@ class Sliding:
                 ops,
                 self.ints,
                 self.floats,
-                self._newest,
+                self.newest,
             )
         self.left, self.right = left, right
 
@@ -246,6 +251,11 @@ class BasicIntervalSynopsis:
             window.reserve(len(self.log.heads))
             self.windows[key] = window
         return self.windows[key]
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the log has all sealed panes, however far windows have come."""
+        return self._store is None and self.filters is None
 
     @property
     def bases(self) -> list[BasicIntervalSynopsis]:
@@ -399,7 +409,7 @@ class BasicIntervalSynopsis:
                 merged = (rows if is_all else rows.where(closed)).merged(self.ops)
                 self._sealed = PaneRows.concatenated([self._sealed, merged])
             self._open = [] if is_all else [rows.where(~closed)]
-        if self._store is None and self.filters is None:
+        if self.is_ahead:
             # Windows that slide find their rows in a log that has come farther.
             self._move_to_pane(pane)
 

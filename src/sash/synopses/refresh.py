@@ -36,6 +36,7 @@ from sash.synopses.kin import Kin, likeness
 from sash.synopses.pane_store import Totals
 from sash.synopses.selection import Passing, Selection
 from sash.synopses.states import Read, Stack, States
+from sash.synopses.strides import Strider, Strode, boundaries_of, stride
 from sash.synopses.value_states import ValueStates
 
 Int64Array = npt.NDArray[np.int64]
@@ -45,6 +46,8 @@ BoolArray = npt.NDArray[np.bool_]
 FLUSH_ROWS = 1 << 20
 # So many answers in a row without any input are taken for a wrong timestamp.
 MOST_EMPTY_ANSWERS = 1_000_000
+_NO_TESTS: Int64Array = np.zeros((0, 5), dtype=np.int64)
+_NO_SUMS: Int64Array = np.zeros(0, dtype=np.int64)
 
 
 class _Span:
@@ -88,7 +91,7 @@ class Refresher:
         So does that of queries which are `behind` the others so far.
         `is_part`: other groups are elsewhere, and `changes.merged` puts the answers together.
         """
-        self._synopsis = synopsis
+        self.synopsis = synopsis
         self.since = since
         self.window = window
         self._stream = stream
@@ -100,10 +103,10 @@ class Refresher:
         self.is_elastic = is_elastic
         self._answering = Answering(stream, is_part)
         self.key = WindowKey(window.range, window.slide if is_elastic or behind else 0, behind)
-        self._values = ValueStates(synopsis, self.key, calls)
+        self.values = ValueStates(synopsis, self.key, calls)
         self._last: int | None = None
         self._spans = [_Span(base) for base in synopsis.bases]
-        self._before = self._values.empty(0)
+        self._before = self.values.empty(0)
         self._has_answered = False
         self._empty_since: int | None = None
         self._changes = Stack()
@@ -121,14 +124,14 @@ class Refresher:
         self._families_changing, self._alone_changing = families_of(self._changing)
         alike = tuple(likeness(query.select) for query in self._alone_changing)
         # Who has a family is like nobody else.
-        self.kind: Hashable = id(self) if self._families_changing else (alike, self._values.calls)
+        self.kind: Hashable = id(self) if self._families_changing else (alike, self.values.calls)
         queries = (*self._whole, *self._changing)
         self.selection = None if self._is_global else Selection.of([query.select for query in queries])
-        self._passing = None if self.selection is None else Passing(self.selection, self._synopsis.layout)
+        self._passing = None if self.selection is None else Passing(self.selection, self.synopsis.layout)
         if self._passing is not None:
             slots = np.arange(len(self._before[0]))
             self._forget(slots[~self._passing.among(slots, *self._before)])
-        self._values.follows_some = self.selection is not None
+        self.values.follows_some = self.selection is not None
         self._held = self._passed = None
 
     def drop(self, queries: Collection[str]) -> bool:
@@ -137,7 +140,7 @@ class Refresher:
         self._changing = [query for query in self._changing if query.name not in queries]
         self._arrange()
         if self.is_idle:
-            self._synopsis.dependents.remove(self)
+            self.synopsis.dependents.remove(self)
         return self.is_idle
 
     @property
@@ -148,9 +151,9 @@ class Refresher:
         """Answer the queries of another refresher of this window, too, if both have come equally far."""
         # Whoever has queries of one kind only does not keep what the others need.
         is_same = self._last == other._last and bool(self._changing) >= bool(other._changing)
-        is_same = is_same and self._values.have(other._values)
+        is_same = is_same and self.values.have(other.values)
         # Whoever has selected groups does not know the states of the others.
-        is_same = is_same and (self.selection is None or self._values.is_empty)
+        is_same = is_same and (self.selection is None or self.values.is_empty)
         if is_same and self._last is not None and bool(self._whole) >= bool(other._whole):
             if self.selection is not None:
                 self._reserve(len(other._before[0]))
@@ -163,7 +166,7 @@ class Refresher:
             self._changing += other._changing
             other._whole, other._changing = [], []
             self._arrange()
-            self._synopsis.dependents.remove(other)
+            self.synopsis.dependents.remove(other)
 
     @property
     def last(self) -> int | None:
@@ -179,7 +182,7 @@ class Refresher:
         """All have come equally far: move the window on with others of its length, unless it is elastic."""
         if self.is_alone and not self.is_elastic:
             self.key = WindowKey(self.window.range)
-            self._values.read(self.key)
+            self.values.read(self.key)
 
     @property
     def queries(self) -> tuple[PeriodicQuery, ...]:
@@ -200,7 +203,7 @@ class Refresher:
     @property
     def width(self) -> int:
         """How many panes the window has, at the most."""
-        return self._synopsis.spec.panes.count_in(self.window.range)
+        return self.synopsis.spec.panes.count_in(self.window.range)
 
     @property
     def passing(self) -> int:
@@ -246,9 +249,9 @@ class Refresher:
 
     def step(self, boundary: int, through: int) -> None:
         """Answer at `boundary`, to which the synopsis has moved on its way to `through`."""
-        self._values.advance(boundary)
-        filters, selection = self._synopsis.filters, self.selection
-        newest = self._synopsis.spec.panes.number_at(boundary)
+        self.values.advance(boundary)
+        filters, selection = self.synopsis.filters, self.selection
+        newest = self.synopsis.spec.panes.number_at(boundary)
         if filters is not None and selection is not None and filters.cover(selection, self.width, newest):
             self._find(boundary, filters, selection)
         else:
@@ -257,9 +260,44 @@ class Refresher:
         if self._whole and not self.is_elastic:
             self._guard_against_jumps(boundary, through)
 
+    @property
+    def strides(self) -> bool:
+        """Whether it can be taken to many boundaries at once (`strides.py`)."""
+        if self._last is None or self._whole or self.is_alone:
+            return False
+        tests = _NO_TESTS if self._passing is None else self._passing.tests
+        is_tested = tests is not None and (len(tests) > 0) == (self._passing is not None)
+        return is_tested and self.values.strides
+
+    def strider(self, edges: Int64Array, through: int) -> Strider:
+        """What it asks for up to `through`, where the panes of the log have these right edges."""
+        assert self._last is not None
+        (span,) = self._spans
+        boundaries = boundaries_of(edges, self.window.range, self.window.slide, self._last, through)
+        groups = self.synopsis.groups.size
+        if self._passing is None or self._passing.tests is None:
+            return Strider(boundaries, span.left, span.right, _NO_TESTS, _NO_SUMS, np.zeros(groups, np.bool_))
+        tests, sums, held = self._passing.tests, self._passing.sums, self._holding()[:groups]
+        return Strider(boundaries, span.left, span.right, tests, sums, held)
+
+    def go_on(self, strode: Strode) -> None:
+        """Answer at the boundaries that it was taken to."""
+        self._changes.extend(strode.boundaries, strode.counts, strode.slots, strode.ints, strode.floats)
+        if self._passing is not None:
+            self._holding()[: len(strode.held)] = strode.held
+            self._passed = None
+        self._move([(strode.left, strode.right)])
+        self._last = int(strode.boundaries[-1])
+
+    def select(self, slots: Int64Array, totals: AnyWindow) -> BoolArray:
+        """Which of some groups may be in an answer."""
+        if self._passing is None:
+            return np.ones(len(slots), dtype=np.bool_)
+        return self._passing.among(slots, totals.ints, totals.floats)
+
     def _look(self, boundary: int) -> None:
         """Look at the totals of all groups that have changed, or for Rstream of all."""
-        totals = self._synopsis.window(self.key)
+        totals = self.synopsis.window(self.key)
         totals.advance(boundary)
         if self._changing:
             slots = self._relevant(self._touched(totals.positions), totals)
@@ -272,7 +310,7 @@ class Refresher:
 
     def _find(self, boundary: int, filters: Filters, selection: Selection) -> None:
         """Find the groups that pass by indexes, and look at those and at the ones that passed before."""
-        panes = self._synopsis.spec.panes
+        panes = self.synopsis.spec.panes
         oldest, newest = panes.number_at(boundary - self.window.range), panes.number_at(boundary)
         slots = filters.candidates(selection, oldest, newest)
         if self._changing:
@@ -302,23 +340,21 @@ class Refresher:
         ints: Int64Array,
         floats: npt.NDArray[np.float64],
     ) -> None:
-        stack.push(boundary, slots, self._values.beside(ints, slots), floats)
+        stack.push(boundary, slots, self.values.beside(ints, slots), floats)
 
     def _present(self, totals: AnyWindow) -> Int64Array:
         """The groups that may be in an answer."""
         if self._is_global:
             return np.zeros(1, dtype=np.int64)
         slots = np.flatnonzero(totals.ints[:, 0])
-        if self._passing is None:
-            return slots
-        return slots[self._passing.among(slots, totals.ints, totals.floats)]
+        return slots[self.select(slots, totals)]
 
     def _relevant(self, slots: Int64Array, totals: AnyWindow) -> Int64Array:
         """Those of some groups that have changed which may be in an answer, or were."""
         if self._passing is None:
             return slots
         held = self._holding()
-        passes = self._passing.among(slots, totals.ints, totals.floats)
+        passes = self.select(slots, totals)
         found = slots[passes | held[slots]]
         held[slots] = passes
         self._passed = None
@@ -327,8 +363,8 @@ class Refresher:
     def _holding(self) -> BoolArray:
         """Of each group whether it passed the selection at the last boundary."""
         held = self._before[0][:, 0] > 0 if self._held is None else self._held
-        if len(held) < self._synopsis.groups.size:
-            held = grown(held, roomier(len(held), self._synopsis.groups.size), False)
+        if len(held) < self.synopsis.groups.size:
+            held = grown(held, roomier(len(held), self.synopsis.groups.size), False)
         self._held = held
         return held
 
@@ -364,27 +400,27 @@ class Refresher:
         before = [(span.left, span.right) for span in self._spans]
         if self._is_global:
             return np.zeros(int(self._last is None or before != list(positions)), dtype=np.int64)
-        return self._synopsis.moved(before, positions)
+        return self.synopsis.moved(before, positions)
 
     def catch_up(self, boundary: int) -> None:
         """After a restart: `boundary`, to which the synopsis has moved, has been answered already."""
-        totals = self._synopsis.window(self.key)
+        totals = self.synopsis.window(self.key)
         totals.advance(boundary)
-        self._values.advance(boundary)
+        self.values.advance(boundary)
         self._move(totals.positions)
         self._last = boundary
         slots = self._present(totals)
-        self._before = self._values.empty(len(totals.ints))
-        self._before[0][slots] = self._values.beside(totals.ints[slots], slots)
+        self._before = self.values.empty(len(totals.ints))
+        self._before[0][slots] = self.values.beside(totals.ints[slots], slots)
         self._before[1][slots] = totals.floats[slots]
-        self._values.settle([self._before[0]])
+        self.values.settle([self._before[0]])
         self._held = self._passed = None
         self._has_answered = True
 
     def renumber(self, slots: Int64Array) -> None:
         """Slot slots[i] becomes slot i; the others are gone."""
         have = len(self._before[0])
-        ints, floats = self._values.empty(len(slots))
+        ints, floats = self.values.empty(len(slots))
         known = slots < have
         ints[known], floats[known] = self._before[0][slots[known]], self._before[1][slots[known]]
         self._before = (ints, floats)
@@ -401,7 +437,7 @@ class Refresher:
 
     def _flush_wholes(self) -> Iterator[tuple[str, pa.Table]]:
         if self._wholes.rows:
-            states = States(self._synopsis, [Read(self._wholes, self._values)], self._is_global)
+            states = States(self.synopsis, [Read(self._wholes, self.values)], self._is_global)
             for family in self._families_whole:
                 yield from self._answering.whole_of(family, states)
             for query in self._alone_whole:
@@ -411,7 +447,7 @@ class Refresher:
     def _reserve(self, slots: int) -> None:
         have = len(self._before[0])
         if slots > have:
-            ints, floats = self._values.empty(max(slots, 2 * have) - have)
+            ints, floats = self.values.empty(max(slots, 2 * have) - have)
             self._before = (
                 np.concatenate([self._before[0], ints]),
                 np.concatenate([self._before[1], floats]),
@@ -419,7 +455,19 @@ class Refresher:
 
     def _forget(self, slots: Int64Array) -> None:
         """These groups are in no answer."""
-        self._before[0][slots], self._before[1][slots] = self._values.empty(len(slots))
+        self._before[0][slots], self._before[1][slots] = self.values.empty(len(slots))
+
+
+def stride_together(
+    refreshers: Sequence[Refresher], edges: Int64Array, through: int
+) -> Iterator[tuple[str, pa.Table]]:
+    """Take refreshers of one window that all stride to `through`; gives answers if they become many.
+
+    `edges` are the right edges of the panes in the log.
+    """
+    for _ in stride(refreshers, edges, through, FLUSH_ROWS):
+        if sum(refresher.waiting for refresher in refreshers) >= FLUSH_ROWS:
+            yield from flush_together(refreshers)
 
 
 def flush_together(refreshers: Iterable[Refresher]) -> Iterator[tuple[str, pa.Table]]:
@@ -444,22 +492,22 @@ def flush_together(refreshers: Iterable[Refresher]) -> Iterator[tuple[str, pa.Ta
 def _flush(refreshers: Sequence[Refresher]) -> Iterator[tuple[str, pa.Table]]:
     """The answers of refreshers of one kind."""
     for refresher in refreshers:
-        refresher._values.settle([refresher._before[0], *refresher._wholes.ints, *refresher._changes.ints])
+        refresher.values.settle([refresher._before[0], *refresher._wholes.ints, *refresher._changes.ints])
     for refresher in refreshers:
         yield from _not_empty(refresher._flush_wholes())
     changing = [refresher for refresher in refreshers if refresher._changes.rows]
     if changing:
         yield from _not_empty(_flush_changes(changing))
     for refresher in refreshers:
-        refresher._values.forget(refresher._before[0])
+        refresher.values.forget(refresher._before[0])
 
 
 def _flush_changes(refreshers: Sequence[Refresher]) -> Iterator[tuple[str, pa.Table]]:
     one = refreshers[0]
     for refresher in refreshers:
-        refresher._reserve(one._synopsis.groups.size)
-    reads = [Read(each._changes, each._values, each._before, each._has_answered) for each in refreshers]
-    states = States(one._synopsis, reads, one._is_global)
+        refresher._reserve(one.synopsis.groups.size)
+    reads = [Read(each._changes, each.values, each._before, each._has_answered) for each in refreshers]
+    states = States(one.synopsis, reads, one._is_global)
     for family in one._families_changing:
         # Who has a family is alone.
         yield from one._answering.changes_of(family, states)

@@ -59,31 +59,31 @@ class Passing:
         self._selection = selection
         self._layout = layout
         sums = [layout.column(MeasureKind.SUM, call.argument)[0] for call in selection.sums]
-        self._sums = np.array(sums, dtype=np.int64)
+        self.sums = np.array(sums, dtype=np.int64)
         tests = [_test(probe, layout) for probe in selection.probes]
         are_integers = all(test is not None for test in tests)
-        # Most compare whole numbers, which is done group by group; others column by column.
-        self._tests = np.array(tests, dtype=np.int64).reshape(-1, 5) if are_integers else None
+        # Most compare whole numbers, which is done group by group (`passes`); others column by column.
+        self.tests = np.array(tests, dtype=np.int64).reshape(-1, 5) if are_integers else None
 
     def among(self, slots: Ints, ints: Ints, floats: Floats) -> Bools:
         """Which of some slots may be in an answer; the measures are those of all."""
-        if self._tests is not None:
-            passes = np.empty(len(slots), dtype=np.bool_)
-            if _compare(slots, ints, self._tests, self._sums, passes):
-                return passes
+        if self.tests is not None:
+            found = np.empty(len(slots), dtype=np.bool_)
+            if _compare(slots, ints, self.tests, self.sums, found):
+                return found
         return self._column_by_column(ints[slots], floats[slots])
 
     def _column_by_column(self, ints: Ints, floats: Floats) -> Bools:
         probes, layout = self._selection.probes, self._layout
         calls = dict.fromkeys((*self._selection.sums, *(probe.call for probe in probes)))
         found = {call: finalize(call, layout, ints, floats, {}) for call in calls}
-        passes = np.zeros(len(ints), dtype=np.bool_)
+        passing = np.zeros(len(ints), dtype=np.bool_)
         for probe in probes:
             values = found[probe.call]
             ordinals = Column.of(probe).ordinals(values)
             low, high = interval_of(probe)
-            passes |= values.valid & (ordinals >= low) & (ordinals <= high)
-        return passes & (ints[:, 0] > 0)
+            passing |= values.valid & (ordinals >= low) & (ordinals <= high)
+        return passing & (ints[:, 0] > 0)
 
 
 def _test(probe: RangeCondition, layout: Layout) -> tuple[int, int, int, int, int] | None:
@@ -107,27 +107,42 @@ def _test(probe: RangeCondition, layout: Layout) -> tuple[int, int, int, int, in
 
 
 @kernel
-def _compare(slots: Ints, ints: Ints, tests: Ints, sums: Ints, passes: Bools) -> bool:
-    """Which slots have rows and a value that is not NULL between two; gives whether all sums fit 64 bits."""
+def overflow(totals: Ints, sums: Ints) -> bool:
+    """Whether some sum of a group does not fit 64 bits."""
     limit = 1 << (63 - LOW_BITS)
+    is_beyond = False
+    for column in sums:
+        is_beyond |= totals[column] < -limit or totals[column] >= limit
+    return is_beyond
+
+
+@kernel
+def passes(totals: Ints, tests: Ints) -> bool:
+    """Whether a group has rows, and a value that is not NULL between two."""
+    rows = totals[0]
+    if rows <= 0:
+        return False
+    for test in range(len(tests)):
+        what, column, nulls = tests[test, 0], tests[test, 1], tests[test, 2]
+        present = rows if nulls < 0 else rows - totals[nulls]
+        if what == _COUNT:
+            value = present
+        elif what == _SUM:
+            value = (totals[column] << LOW_BITS) + totals[column + 1]
+        else:
+            value = totals[column]
+        if (what == _COUNT or present > 0) and tests[test, 3] <= value <= tests[test, 4]:
+            return True
+    return False
+
+
+@kernel
+def _compare(slots: Ints, ints: Ints, tests: Ints, sums: Ints, found: Bools) -> bool:
+    """Which slots pass; gives whether all sums fit 64 bits."""
     for i in range(len(slots)):
-        slot = slots[i]
-        for column in sums:
-            if ints[slot, column] < -limit or ints[slot, column] >= limit:
-                return False
-        rows = ints[slot, 0]
-        passes[i] = False
-        for test in range(len(tests)):
-            what, column, nulls = tests[test, 0], tests[test, 1], tests[test, 2]
-            present = rows if nulls < 0 else rows - ints[slot, nulls]
-            if what == _COUNT:
-                value = present
-            elif what == _SUM:
-                value = (ints[slot, column] << LOW_BITS) + ints[slot, column + 1]
-            else:
-                value = ints[slot, column]
-            if (what == _COUNT or present > 0) and tests[test, 3] <= value <= tests[test, 4] and rows > 0:
-                passes[i] = True
+        if overflow(ints[slots[i]], sums):
+            return False
+        found[i] = passes(ints[slots[i]], tests)
     return True
 
 

@@ -37,6 +37,7 @@ class Stack:
     def __init__(self) -> None:
         self.rows = 0
         self._boundaries: list[int] = []
+        self._counts: list[int] = []
         self.slots: list[Int64Array] = []
         self.ints: list[Int64Array] = []
         self.floats: list[npt.NDArray[np.float64]] = []
@@ -47,14 +48,31 @@ class Stack:
         if len(slots):
             self.rows += len(slots)
             self._boundaries.append(boundary)
+            self._counts.append(len(slots))
             self.slots.append(slots)
             self.ints.append(ints)
             self.floats.append(floats)
 
+    def extend(
+        self,
+        boundaries: Int64Array,
+        counts: Int64Array,
+        slots: Int64Array,
+        ints: Int64Array,
+        floats: npt.NDArray[np.float64],
+    ) -> None:
+        """Push rows of several boundaries; each has as many as it counts."""
+        self.rows += len(slots)
+        self._boundaries += boundaries.tolist()
+        self._counts += counts.tolist()
+        self.slots.append(slots)
+        self.ints.append(ints)
+        self.floats.append(floats)
+
     @property
     def instants(self) -> Int64Array:
         """The boundary of each row."""
-        return np.repeat(np.array(self._boundaries, dtype=np.int64), [len(slots) for slots in self.slots])
+        return np.repeat(np.array(self._boundaries, dtype=np.int64), self._counts)
 
 
 class Compared(NamedTuple):

@@ -44,7 +44,7 @@ def answer_from_index(call: AggregateCall, window: IndexedWindow, slots: Ints, c
     if call.function is _F.QUANTILE and not call.is_distinct:
         found = window.quantile(*_share(call))
         ordinals = np.full(len(slots), 0 if found is None else found)
-        return _decoded(ordinals, np.full(len(slots), found is not None), counts)
+        return decoded(ordinals, np.full(len(slots), found is not None), counts)
     few = window.for_call(call, slots)
     return answer(call, window.tallies(slots) if few is None else few, counts)
 
@@ -118,13 +118,13 @@ def _quantile(
     places = np.searchsorted(upto, before + np.maximum(ranks, 1), side="left")
     ordinals = np.zeros(len(present), dtype=np.int64)
     ordinals[valid] = tallies.values[places[valid]]
-    return _decoded(ordinals, valid, counts)
+    return decoded(ordinals, valid, counts)
 
 
 def quantile(call: AggregateCall, window: ValueWindow, slots: Ints, counts: ValueCounts) -> Answer:
     """The ⌈p·n⌉-th least value of each of some slots, which ascend, without a copy of the values."""
     ordinals, totals = window.quantiles(slots, *_share(call))
-    return _decoded(ordinals, totals > 0, counts)
+    return decoded(ordinals, totals > 0, counts)
 
 
 @lru_cache(maxsize=256)
@@ -134,7 +134,13 @@ def _share(call: AggregateCall) -> tuple[int, int]:
     return fraction.numerator, fraction.denominator
 
 
-def _decoded(ordinals: Ints, valid: Bools, counts: ValueCounts) -> Answer:
+def asked_of(call: AggregateCall) -> tuple[int, int]:
+    """A quantile as the rank (part, whole), a list of the k most frequent values as (k, 0)."""
+    return _share(call) if call.function in QUANTILES else (call.limit, 0)
+
+
+def decoded(ordinals: Ints, valid: Bools, counts: ValueCounts) -> Answer:
+    """Values from the integers that stand for them."""
     match counts.argument.type:
         case Type.STRING:
             return counts.decode(ordinals[valid]).take(_places(valid)), valid

@@ -21,12 +21,21 @@ from sash.plan.measures import Kept, algebra_of, frequent_of
 from sash.plan.sketches import Sketched, sketched
 from sash.state.groups import Dictionary
 from sash.state.layout import Layout
-from sash.synopses.b_int_qnt import Tallies
+from sash.synopses.b_int_qnt import FEW, Tallies
 from sash.synopses.finalize import Values
 from sash.synopses.frequent_items import FrequentItems
-from sash.synopses.value_calls import QUANTILES, TOPS, answer, answer_from_index, list_texts, quantile
+from sash.synopses.value_calls import (
+    QUANTILES,
+    TOPS,
+    answer,
+    answer_from_index,
+    asked_of,
+    decoded,
+    list_texts,
+    quantile,
+)
 from sash.synopses.value_counts import ValueCounts
-from sash.synopses.value_window import ValueWindow
+from sash.synopses.value_window import Asked, ValueWindow
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -112,6 +121,18 @@ class ValueStates:
             counts.window(key).advance(boundary)
         for items in self._frequent:
             items.advance(boundary)
+
+    @property
+    def strides(self) -> bool:
+        """Whether `beside_on_the_way` answers its calls."""
+        key = self._key
+        return not self._frequent and all(
+            isinstance(source, int)
+            and isinstance(self._counts[source].window(key), ValueWindow)
+            and not call.is_distinct
+            and (call.function in QUANTILES or (call.function in TOPS and call.limit <= FEW))
+            for call, source in self._answering
+        )
 
     def beside(self, ints: Ints, slots: Ints) -> Ints:
         """The measures of some slots, which ascend, with their values beside them."""
@@ -212,6 +233,75 @@ class ValueStates:
     def texts(self) -> pa.Array:
         """The texts that states have the numbers of."""
         return self._texts.values
+
+
+class Rows(NamedTuple):
+    """Rows of states, in order of boundary: their slots, and which boundary each is of, by number."""
+
+    slots: Ints
+    at: Ints
+
+
+class _Piece(NamedTuple):
+    """A call that rows ask for, from the source of that number, and the matrix in which it has a column."""
+
+    states: ValueStates
+    rows: Rows
+    call: AggregateCall
+    source: int
+    matrix: Ints
+    column: int
+
+
+def beside_on_the_way(those: Iterable[tuple[ValueStates, Rows, Ints]], boundaries: Ints) -> list[Ints]:
+    """The measures of rows at boundaries, which ascend, with the values beside them.
+
+    All are of one window, which moves from boundary to boundary once; all of them `stride`.
+    """
+    given = []
+    windows: dict[int, tuple[ValueWindow, list[_Piece]]] = {}
+    for states, rows, ints in those:
+        matrix = ints
+        if states._columns:
+            matrix = np.empty((len(ints), states._first + 2 * len(states._columns)), dtype=np.int64)
+            matrix[:, : states._first] = ints
+        given.append(matrix)
+        for column, (call, source) in zip(states._columns.values(), states._answering, strict=True):
+            assert isinstance(source, int)
+            window = states._counts[source].window(states._key)
+            assert isinstance(window, ValueWindow)
+            _, pieces = windows.setdefault(id(window), (window, []))
+            pieces.append(_Piece(states, rows, call, source, matrix, column))
+    for window, pieces in windows.values():
+        _answer_all(window, pieces, boundaries)
+    return given
+
+
+def _answer_all(window: ValueWindow, pieces: Sequence[_Piece], boundaries: Ints) -> None:
+    """Let a window answer all that is asked of it."""
+    asks = list(dict.fromkeys(asked_of(piece.call) for piece in pieces))
+    asking = np.concatenate([np.full(len(p.rows.slots), asks.index(asked_of(p.call))) for p in pieces])
+    at = np.concatenate([piece.rows.at for piece in pieces])
+    slots = np.concatenate([piece.rows.slots for piece in pieces])
+    order = np.lexsort((asking, at))
+    ends = np.searchsorted(at[order], np.arange(len(boundaries)), side="right")
+    asked = Asked(ends, slots[order], asking[order], np.array(asks, dtype=np.int64))
+    found = window.answer(boundaries, asked, follows_some=pieces[0].states.follows_some)
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    begin = 0
+    for states, rows, call, source, matrix, column in pieces:
+        own = places[begin : begin + len(rows.slots)]
+        begin += len(own)
+        bits: Ints | pa.Array
+        if call.function in QUANTILES:
+            bits, valid = decoded(found.values[own], found.totals[own] > 0, states._counts[source])
+            if isinstance(bits, pa.Array):
+                bits = states._number(bits, len(bits))
+        else:
+            lists = found.lists.take(own)
+            bits, valid = states._number(_Lists(source, lists), len(own)), lists.distinct > 0
+        matrix[:, column], matrix[:, column + 1] = bits, valid
 
 
 def values_of(call: AggregateCall, windows: Sequence[ValueStates], ints: Ints, owners: Ints) -> Values:

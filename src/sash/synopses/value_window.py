@@ -11,13 +11,14 @@ followed; who begins to follow a slot counts the cells of its chain.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from sash.plan.panes import Panes
 from sash.state.jit import kernel
+from sash.state.keytable import distinct
 from sash.synopses.b_int_qnt import FEW, Tallies, ValueRows
 from sash.synopses.value_cells import ValueLog
 
@@ -173,6 +174,50 @@ def _chained(slots: Ints, heads: Ints, previous: Ints, base: int, left: int, rig
 
 
 @kernel
+def _column_at(held: Ints, total: int, begin: int, end: int, part: int, whole: int) -> int:
+    """The column of the value at rank ⌈n·part/whole⌉ of a slot that has n values, at least one.
+
+    It is looked for from the nearer end of the columns begin … end, beyond which nothing is counted.
+    """
+    # No product that overflows.
+    rank = (total // whole) * part + ((total % whole) * part + whole - 1) // whole
+    if 2 * part < whole:
+        column, left = begin, rank
+        while held[column] < left:
+            left -= held[column]
+            column += 1
+    else:
+        column, left = end - 1, total - rank
+        while held[column] <= left:
+            left -= held[column]
+            column -= 1
+    return column
+
+
+@kernel
+def _list_most(
+    held: Ints, first: int, begin: int, end: int, k: int, values: Ints, often: Ints, at: int
+) -> int:
+    """Write the k most frequent values of a slot at `at`, as `Tallies.top` does; gives where they end.
+
+    Nothing is counted beyond the columns begin … end.
+    """
+    stop = at
+    for column in range(begin, end):
+        count = held[column]
+        if count == 0 or (stop == at + k and count <= often[stop - 1]):
+            continue
+        if stop < at + k:
+            stop += 1
+        place = stop - 1
+        while place > at and often[place - 1] < count:
+            values[place], often[place] = values[place - 1], often[place - 1]
+            place -= 1
+        values[place], often[place] = first + column, count
+    return stop
+
+
+@kernel
 def _ranked(
     slots: Ints,
     index: Ints,
@@ -184,29 +229,13 @@ def _ranked(
     part: int,
     whole: int,
 ) -> tuple[Ints, Ints]:
-    """The value at rank ⌈n·part/whole⌉ of each slot, and n.
-
-    It is looked for from the nearer end of the columns begin … end, beyond which nothing is counted.
-    """
+    """The value at rank ⌈n·part/whole⌉ of each slot, and n."""
     found, often = np.zeros(len(slots), dtype=np.int64), np.zeros(len(slots), dtype=np.int64)
     for i in range(len(slots)):
         at = index[slots[i]]
-        total = totals[at]
-        often[i] = total
-        if total > 0:
-            # No product that overflows.
-            rank = (total // whole) * part + ((total % whole) * part + whole - 1) // whole
-            if 2 * part < whole:
-                column, left = begin, rank
-                while counts[at, column] < left:
-                    left -= counts[at, column]
-                    column += 1
-            else:
-                column, left = end - 1, total - rank
-                while counts[at, column] <= left:
-                    left -= counts[at, column]
-                    column -= 1
-            found[i] = first + column
+        often[i] = totals[at]
+        if often[i] > 0:
+            found[i] = first + _column_at(counts[at], often[i], begin, end, part, whole)
     return found, often
 
 
@@ -214,28 +243,64 @@ def _ranked(
 def _most_counted(
     slots: Ints, index: Ints, first: int, counts: Ints, begin: int, end: int, k: int
 ) -> tuple[Ints, Ints, Ints]:
-    """The k most frequent values of each slot, as `Tallies.top` gives them: offsets, values, counts.
-
-    Nothing is counted beyond the columns begin … end.
-    """
+    """The k most frequent values of each slot: offsets, values, counts."""
     offsets = np.zeros(len(slots) + 1, dtype=np.int64)
     values, often = np.empty(len(slots) * k, dtype=np.int64), np.empty(len(slots) * k, dtype=np.int64)
-    start = 0
+    stop = 0
     for i in range(len(slots)):
-        at, stop = index[slots[i]], start
-        for column in range(begin, end):
-            count = counts[at, column]
-            if count == 0 or (stop == start + k and count <= often[stop - 1]):
-                continue
-            if stop < start + k:
-                stop += 1
-            place = stop - 1
-            while place > start and often[place - 1] < count:
-                values[place], often[place] = values[place - 1], often[place - 1]
-                place -= 1
-            values[place], often[place] = first + column, count
-        offsets[i + 1] = start = stop
-    return offsets, values[:start], often[:start]
+        stop = _list_most(counts[index[slots[i]]], first, begin, end, k, values, often, stop)
+        offsets[i + 1] = stop
+    return offsets, values[:stop], often[:stop]
+
+
+@kernel
+def _answer_on_the_way(
+    cell_slots: Ints,
+    bounds: Ints,
+    row_values: npt.NDArray[Any],
+    row_counts: npt.NDArray[Any],
+    first_row: int,
+    lefts: Ints,
+    rights: Ints,
+    index: Ints,
+    first: int,
+    counts: Ints,
+    totals: Ints,
+    begin: int,
+    end: int,
+    ends: Ints,
+    slots: Ints,
+    asking: Ints,
+    asks: Ints,
+    most: int,
+) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """Move counters from boundary to boundary, at the first of which they are, and answer on the way.
+
+    At boundary b the slots up to ends[b] are asked for what `asks` says at `asking`: a rank (part, whole), or
+    the (k, 0) most frequent values. Gives ranked values and totals, and lists: offsets, values, counts.
+    """
+    found, often = np.zeros(len(slots), dtype=np.int64), np.zeros(len(slots), dtype=np.int64)
+    offsets = np.zeros(len(slots) + 1, dtype=np.int64)
+    values, listed = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+    request, stop = 0, 0
+    for b in range(len(ends)):
+        if b > 0:
+            rows = (row_values, row_counts, first_row)
+            _count(cell_slots, bounds, rights[b - 1], rights[b], *rows, 1, index, first, counts, totals)
+            _count(cell_slots, bounds, lefts[b - 1], lefts[b], *rows, -1, index, first, counts, totals)
+        while request < ends[b]:
+            at = index[slots[request]]
+            part, whole = asks[asking[request], 0], asks[asking[request], 1]
+            if whole == 0:
+                stop = _list_most(counts[at], first, begin, end, part, values, listed, stop)
+            else:
+                often[request] = totals[at]
+                if often[request] > 0:
+                    column = _column_at(counts[at], often[request], begin, end, part, whole)
+                    found[request] = first + column
+            request += 1
+            offsets[request] = stop
+    return found, often, offsets, values[:stop], listed[:stop]
 
 
 @kernel
@@ -259,6 +324,33 @@ def _at_ranks(begins: Ints, values: Ints, counts: Ints, ranks: Ints) -> Ints:
                 entry += 1
             found[i] = values[entry]
     return found
+
+
+class Asked(NamedTuple):
+    """What is asked of slots at boundaries: up to `ends[b]` those of boundary b.
+
+    `asking` says what, by its place among `asks`: (part, whole) is a rank, (k, 0) the k most frequent values.
+    It ascends at a boundary.
+    """
+
+    ends: Ints
+    slots: Ints
+    asking: Ints
+    asks: Ints
+
+    @property
+    def most_listed(self) -> int:
+        """How many values all lists have, at the most."""
+        lengths = np.where(self.asks[:, 1] == 0, self.asks[:, 0], 0)
+        return int(lengths[self.asking].sum())
+
+
+class Found(NamedTuple):
+    """For everything that was asked: the value at a rank and how many there are, or a list."""
+
+    values: Ints
+    totals: Ints
+    lists: Tallies
 
 
 class _Lists:
@@ -404,6 +496,32 @@ class _Counters:
         columns = self._columns(extent)
         return _ranked(slots, self.index, self.first, self.counts, self.totals, *columns, part, whole)
 
+    def answer(
+        self, log: ValueLog, lefts: Ints, rights: Ints, asked: Asked, extent: tuple[int, int]
+    ) -> Found:
+        """Answer at boundaries, at the first of which the counters are, and be at the last one then."""
+        cells = log.cells
+        found, often, *lists = _answer_on_the_way(
+            cells.slots,
+            cells.ints,
+            log.values,
+            log.counts,
+            log.first,
+            lefts - cells.base,
+            rights - cells.base,
+            self._reaching(log),
+            self.first,
+            self.counts,
+            self.totals,
+            *self._columns(extent),
+            asked.ends,
+            asked.slots,
+            asked.asking,
+            asked.asks,
+            asked.most_listed,
+        )
+        return Found(found, often, Tallies(asked.slots, *lists))
+
     @property
     def nbytes(self) -> int:
         return self.index.nbytes + self.counts.nbytes + self.totals.nbytes
@@ -498,6 +616,41 @@ class ValueWindow:
         if self.left < left:
             self._held.take(log, self.left - base, left - base, -1, followed)
         self.left, self.right = left, right
+
+    def answer(self, boundaries: Ints, asked: Asked, *, follows_some: bool) -> Found:
+        """Move from boundary to boundary, which ascend, and answer on the way.
+
+        `follows_some`: slots that are asked for matter from now on, others do not.
+        """
+        self.advance(int(boundaries[0]))
+        if follows_some:
+            self.follow(distinct(asked.slots))
+        if isinstance(self._held, _Lists):
+            return self._answer_step_by_step(boundaries, asked)
+        panes, cells = self._all.panes, self._all.log.cells
+        lefts = cells.positions_after(panes.number_of(boundaries - self.range))
+        rights = cells.positions_after(panes.number_of(boundaries))
+        found = self._held.answer(self._all.log, lefts, rights, asked, self._all.extent)
+        self._boundary, self.left, self.right = int(boundaries[-1]), int(lefts[-1]), int(rights[-1])
+        return found
+
+    def _answer_step_by_step(self, boundaries: Ints, asked: Asked) -> Found:
+        values, totals = np.zeros(len(asked.slots), np.int64), np.zeros(len(asked.slots), np.int64)
+        nothing = np.zeros(0, dtype=np.int64)
+        lists = [Tallies(nothing, np.zeros(1, dtype=np.int64), nothing, nothing)]
+        begin = 0
+        for boundary, end in zip(boundaries.tolist(), asked.ends.tolist(), strict=True):
+            self.advance(boundary)
+            for number, (part, whole) in enumerate(asked.asks.tolist()):
+                stop = begin + int(np.searchsorted(asked.asking[begin:end], number, side="right"))
+                slots = asked.slots[begin:stop]
+                if whole == 0:
+                    lists.append(self.top(slots, part))
+                else:
+                    lists.append(Tallies(slots, np.zeros(len(slots) + 1, dtype=np.int64), nothing, nothing))
+                    values[begin:stop], totals[begin:stop] = self.quantiles(slots, part, whole)
+                begin = stop
+        return Found(values, totals, Tallies.concatenated(lists))
 
     def _fits(self) -> bool:
         """Whether what is held can take in what is in the log now."""
