@@ -563,7 +563,7 @@ class Engine:
         given: dict[str, pa.Table] = {}
         seconds = None if entry.is_last else self._seconds_left(watch)
         for name, tables in self.plane.answer(entry.number, harvest, seconds).items():
-            given[name] = pa.concat_tables(tables)
+            given[name] = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
         watch.lap("answer")
         self.outputs.write(given)
         self._aside.write(harvest.results)

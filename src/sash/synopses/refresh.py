@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from sash.errors import DataError
-from sash.lang.bound import BoundSelect, OutputOperator, StreamDefinition, Window
+from sash.lang.bound import AggregateCall, BoundSelect, OutputOperator, StreamDefinition, Window
 from sash.plan.panes import first_boundary
 from sash.plan.periodic import PeriodicQuery
 from sash.state.keytable import distinct, grown
@@ -124,7 +125,7 @@ class Refresher:
         self._families_changing, self._alone_changing = families_of(self._changing)
         alike = tuple(likeness(query.select) for query in self._alone_changing)
         # Who has a family is like nobody else.
-        self.kind: Hashable = id(self) if self._families_changing else (alike, self.values.calls)
+        self.kind = object() if self._families_changing else _kind_of(alike, self.values.calls)
         queries = (*self._whole, *self._changing)
         self.selection = None if self._is_global else Selection.of([query.select for query in queries])
         self._passing = None if self.selection is None else Passing(self.selection, self.synopsis.layout)
@@ -458,6 +459,12 @@ class Refresher:
         self._before[0][slots], self._before[1][slots] = self.values.empty(len(slots))
 
 
+@lru_cache(maxsize=16_384)
+def _kind_of(alike: Hashable, calls: tuple[AggregateCall, ...]) -> object:
+    """The same thing for refreshers whose queries are alike: to compare those costs more than an answer."""
+    return object()
+
+
 def stride_together(
     refreshers: Sequence[Refresher], edges: Int64Array, through: int
 ) -> Iterator[tuple[str, pa.Table]]:
@@ -475,7 +482,7 @@ def flush_together(refreshers: Iterable[Refresher]) -> Iterator[tuple[str, pa.Ta
 
     All read the same synopsis. Those whose queries are alike are answered in one go.
     """
-    alike: dict[Hashable, list[Refresher]] = defaultdict(list)
+    alike: dict[object, list[Refresher]] = defaultdict(list)
     for refresher in refreshers:
         alike[refresher.kind].append(refresher)
     for those in alike.values():

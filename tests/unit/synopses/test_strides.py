@@ -29,22 +29,25 @@ SELECTS = (
     "SELECT TOP(n, 3) AS v FROM s {}",
     "SELECT g FROM s {}",
     "SELECT DISTINCT k FROM s {}",
-    # Thresholds of their own, by window; by measures and by values.
+    # Who asks for everything at every boundary goes from one to the next.
+    "Rstream(SELECT g, SUM(n) AS v FROM s {} GROUP BY g)",
+)
+# Each window has a threshold of its own, for measures or for values.
+THRESHOLDS = (
     "SELECT g, QUANTILE(n, 0.5) AS v FROM s {} GROUP BY g HAVING SUM(n) > {}",
     "SELECT g, TOP(k, 1) AS v FROM s {} GROUP BY g HAVING COUNT(*) >= {} AND SUM(n) < 9",
     "SELECT g, MEDIAN(n) AS v FROM s {} GROUP BY g HAVING MEDIAN(n) > {}",
     "SELECT g, SUM(n) AS v FROM s {} GROUP BY g HAVING SUM(n) % 3 = {}",
-    # Who asks for everything at every boundary goes from one to the next.
-    "Rstream(SELECT g, SUM(n) AS v FROM s {} GROUP BY g)",
 )
 
 
 @st.composite
 def queries(draw: st.DrawFn) -> list[str]:
     """Several windows of some queries each, which are alike but for thresholds."""
-    chosen = draw(st.lists(st.sampled_from(SELECTS), min_size=1, max_size=3, unique=True))
+    among = draw(st.sampled_from([SELECTS, THRESHOLDS]))
+    chosen = draw(st.lists(st.sampled_from(among), min_size=1, max_size=3, unique=True))
     windows = draw(st.lists(st.sampled_from(WINDOWS), min_size=1, max_size=4, unique=True))
-    threshold = st.integers(0, 3)
+    threshold = st.integers(-1, 4)
     return [
         select.format(f"[RANGE {reach} US SLIDE {slide} US]", draw(threshold))
         for select in chosen
@@ -103,7 +106,12 @@ def test_queries_of_changes_are_taken_to_many_boundaries_at_once(monkeypatch):
     """What the two tests above compare is not the same thing twice."""
     steps: list[int] = []
     step = Refresher.step
-    monkeypatch.setattr(Refresher, "step", lambda self, *args: (steps.append(args[0]), step(self, *args)))
+
+    def noted(self: Refresher, boundary: int, through: int) -> None:
+        steps.append(boundary)
+        step(self, boundary, through)
+
+    monkeypatch.setattr(Refresher, "step", noted)
     fed = Fed("SELECT g, QUANTILE(n, 0.5) AS v FROM s [RANGE 9 US SLIDE 1 US] GROUP BY g HAVING SUM(n) > 2")
     fed.feed([(1, "a", 1, 3, None), (2, "a", 1, 3, None)])
     assert steps == [1]

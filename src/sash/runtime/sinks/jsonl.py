@@ -47,13 +47,16 @@ def json_objects(table: pa.Table, end: str = "") -> pa.Array:
     tail = _bytes(("}" if names else "{}") + end)
     lengths = np.full(rows, sum(map(len, heads)) + len(tail), dtype=np.int64)
     for column in columns:
-        _measure(*column.buffers, column.is_quoted, _WIDTHS, lengths)
+        _measure(*column.buffers, column.quoting, _WIDTHS, lengths)
     offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
     out, at = np.empty(int(offsets[-1]), np.uint8), offsets[:-1].copy()
     for head, column in zip(heads, columns, strict=True):
-        _write(head, *column.buffers, column.is_quoted, _WIDTHS, _SPELLED, _NULL, at, out)
+        _write(head, *column.buffers, column.quoting, _WIDTHS, _SPELLED, _NULL, at, out)
     _repeat(tail, at, out)
     return pa.LargeStringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(out))
+
+
+_PLAIN, _QUOTED, _ESCAPED = range(3)
 
 
 class _Text:
@@ -63,8 +66,8 @@ class _Text:
         text = text_of(column)
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        # Text is escaped where it is quoted; there is nothing to escape in times.
-        self.is_quoted = is_text or pa.types.is_timestamp(kind)
+        # Text is escaped within its quotes; there is nothing to escape in times.
+        self.quoting = _ESCAPED if is_text else _QUOTED if pa.types.is_timestamp(kind) else _PLAIN
         odd = not_finite(flat(column))
         if odd is not None:
             text = pc.if_else(odd, join(literal('"'), text, literal('"')), text)
@@ -86,20 +89,18 @@ def _bytes(text: str) -> Bytes:
 
 
 @kernel
-def _measure(
-    offsets: Ints, data: Bytes, present: Bools, is_quoted: bool, widths: Bytes, lengths: Ints
-) -> None:
+def _measure(offsets: Ints, data: Bytes, present: Bools, quoting: int, widths: Bytes, lengths: Ints) -> None:
     """Add the bytes that the values of a column take to those of their rows."""
     for row in range(len(lengths)):
         if len(present) and not present[row]:
             lengths[row] += 4
-        elif is_quoted:
+        elif quoting == _ESCAPED:
             length = 2
             for at in range(offsets[row], offsets[row + 1]):
                 length += widths[data[at]]
             lengths[row] += length
         else:
-            lengths[row] += offsets[row + 1] - offsets[row]
+            lengths[row] += offsets[row + 1] - offsets[row] + (2 if quoting == _QUOTED else 0)
 
 
 @kernel
@@ -108,7 +109,7 @@ def _write(
     offsets: Ints,
     data: Bytes,
     present: Bools,
-    is_quoted: bool,
+    quoting: int,
     widths: Bytes,
     spelled: Bytes,
     null: Bytes,
@@ -125,23 +126,21 @@ def _write(
             for byte in null:
                 out[to] = byte
                 to += 1
-        elif is_quoted:
-            out[to] = 34
-            to += 1
+        else:
+            if quoting != _PLAIN:
+                out[to] = 34
+                to += 1
             for at in range(offsets[row], offsets[row + 1]):
                 byte = data[at]
-                if widths[byte] == 1:
+                if quoting != _ESCAPED or widths[byte] == 1:
                     out[to] = byte
                     to += 1
                 else:
                     for i in range(widths[byte]):
                         out[to] = spelled[byte, i]
                         to += 1
-            out[to] = 34
-            to += 1
-        else:
-            for at in range(offsets[row], offsets[row + 1]):
-                out[to] = data[at]
+            if quoting != _PLAIN:
+                out[to] = 34
                 to += 1
         place[row] = to
 

@@ -77,6 +77,11 @@ def _put(out: npt.NDArray[np.uint8], row: int, at: int, places: int, value: int)
 @kernel
 def _spell(micros: npt.NDArray[np.int64], out: npt.NDArray[np.uint8]) -> None:
     for row in range(len(micros)):
+        if row > 0 and micros[row] == micros[row - 1]:
+            # Rows of one answer have one instant.
+            for place in range(out.shape[1]):
+                out[row, place] = out[row - 1, place]
+            continue
         days = micros[row] // 86_400_000_000
         rest = micros[row] - days * 86_400_000_000
         # The civil date of a day number, by way of years that begin in March.
