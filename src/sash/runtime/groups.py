@@ -28,6 +28,7 @@ from sash.synopses.collective.filters import Filters
 from sash.synopses.combined import Combined
 from sash.synopses.refresh import Refresher, flush_together, stride_together
 from sash.synopses.selection import Selection
+from sash.synopses.strides import pays
 
 # So often are answers given between two choices, at the most.
 _ANSWERS_PER_CHOICE = 64
@@ -350,7 +351,7 @@ def answer_together(groups: Sequence[QueryGroup], through: int) -> Iterator[tupl
         group.synopsis.move_to(boundary)
         refresher.step(boundary, through)
         if refresher.is_full:
-            yield from refresher.flush().items()
+            yield from flush_together([refresher])
         due = refresher.due(first)
         if due is None:
             heapq.heappop(dues)
@@ -361,7 +362,7 @@ def answer_together(groups: Sequence[QueryGroup], through: int) -> Iterator[tupl
 
 
 def _stride(group: QueryGroup, through: int) -> Iterator[tuple[str, pa.Table]]:
-    """Take windows whose readers can all be taken to many boundaries at once to `through`."""
+    """Take windows all of whose readers can be taken to many boundaries at once to `through`, if it pays."""
     synopsis = group.synopsis
     if not isinstance(synopsis, BasicIntervalSynopsis) or not synopsis.is_ahead:
         return
@@ -370,7 +371,7 @@ def _stride(group: QueryGroup, through: int) -> Iterator[tuple[str, pa.Table]]:
         by_window[refresher.key].append(refresher)
     edges = group.spec.panes.right_edges(synopsis.log.different_panes())
     for those in by_window.values():
-        if all(refresher.strides for refresher in those):
+        if all(refresher.strides for refresher in those) and pays(those, through):
             yield from stride_together(those, edges, through)
 
 

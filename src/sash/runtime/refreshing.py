@@ -25,7 +25,7 @@ from sash.runtime.groups import QueryGroup
 from sash.runtime.report import Refreshed
 from sash.scheduling import DEFAULT, Execution, Policy, Report, Scheduler, Semantics, Standing, standings_of
 from sash.sharing.of_plan import sharing_of
-from sash.synopses.refresh import Refresher
+from sash.synopses.refresh import Refresher, flush_together
 
 # Streams may begin before 1970.
 _LONG_AGO = -(1 << 62)
@@ -50,7 +50,7 @@ class Task:
             if is_new and refresher.has_answered_at(boundary) and not refresher.is_idle:
                 self.group.synopsis.move_to(boundary)
                 refresher.step(boundary, through)
-                yield from refresher.flush().items()
+                yield from flush_together([refresher])
 
 
 class Refreshing:

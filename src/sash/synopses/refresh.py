@@ -432,10 +432,6 @@ class Refresher:
 
     # ---------------------------------------------------------------- answers
 
-    def flush(self) -> dict[str, pa.Table]:
-        """The answers of all boundaries since the last flush, in order of instant."""
-        return dict(flush_together([self]))
-
     def _flush_wholes(self) -> Iterator[tuple[str, pa.Table]]:
         if self._wholes.rows:
             states = States(self.synopsis, [Read(self._wholes, self.values)], self._is_global)

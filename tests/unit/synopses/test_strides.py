@@ -11,7 +11,7 @@ from tests.unit.synopses.synopsis_kit import Fed, Row, feed_all
 from sash.errors import DataError
 from sash.plan.panes import first_boundary
 from sash.state.kernels import different
-from sash.synopses import refresh
+from sash.synopses import refresh, strides
 from sash.synopses.refresh import Refresher
 from sash.synopses.strides import boundaries_of
 
@@ -87,15 +87,17 @@ RANDOM = settings(
 @given(queries(), batches(), st.sampled_from([1, 7, 1 << 20]))
 def test_windows_answered_together_answer_as_the_oracle_does(monkeypatch, selects, given_batches, flush_rows):
     monkeypatch.setattr(refresh, "FLUSH_ROWS", flush_rows)
+    monkeypatch.setattr(strides, "LEAST_STEPS", 1)
     answered(selects, given_batches).check()
 
 
 @RANDOM
 @given(queries(), batches())
 def test_strides_leave_the_same_answers_in_the_same_order_as_steps(monkeypatch, selects, given_batches):
+    monkeypatch.setattr(strides, "LEAST_STEPS", 1)
     strode = answered(selects, given_batches)
     with monkeypatch.context() as patch:
-        patch.setattr(Refresher, "strides", False)
+        patch.setattr(strides, "LEAST_STEPS", 1 << 62)
         stepped = answered(selects, given_batches)
     for name, tables in strode.tables.items():
         rows = [row for table in tables for row in table.to_pylist()]
@@ -117,6 +119,8 @@ def test_queries_of_changes_are_taken_to_many_boundaries_at_once(monkeypatch):
     assert steps == [1]
     fed.feed([(t, "a", 1, 3, None) for t in range(3, 40)])
     assert steps == [1]
+    fed.feed([(41, "a", 1, 3, None)])
+    assert steps == [1, 39, 40], "two boundaries are not worth it"
     fed.check()
 
 
