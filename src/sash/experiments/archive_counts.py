@@ -30,6 +30,7 @@ SCALES = {
     "paper": Feed(5_000_000, FLUCTUATING, 9),
 }
 _GRIDS = ((2, 2), (4, 4), (8, 2), (2, 8))
+# A technique that re-clusters comes with the same one that appends.
 _VARIANTS = (
     *(Variant(name, grid) for grid in _GRIDS for name in ("countrebuild", "countnorebuild")),
     *(Variant(name, (side, side)) for side in (2, 4) for name in ("rebuild", "norebuild", "r-ins", "d-ins")),
@@ -92,6 +93,17 @@ def _claims(seen: dict[str, Measured]) -> list[Claim]:
 
 
 def draw(result: Result, path: Path) -> None:
-    bars = {"update": [float(row["update ms"] or 0) for row in result.table]}
-    names = [str(row["index"]).replace(" ", "\n") for row in result.table]
-    draw_bars(f"Updates of results of windows of rows ({result.scale})", "ms", names, bars, path)
+    spent = {row["index"]: float(row["update ms"] or 0) for row in result.table}
+    bars = {
+        "re-clusters": [spent[variant.name] for variant in _VARIANTS if variant.reclusters],
+        "appends": [spent[variant.name] for variant in _VARIANTS if not variant.reclusters],
+    }
+    pairs = {"countrebuild": "Count", "rebuild": "round-robin", "r-ins": "wave index"}
+    groups = [
+        f"{pairs[variant.technique]}\n{variant.grid[0]}x{variant.grid[1]}"
+        if variant.technique != "r-ins"
+        else f"{pairs[variant.technique]}\n{variant.n}"
+        for variant in _VARIANTS
+        if variant.reclusters
+    ]
+    draw_bars(f"Updates of results of windows of rows ({result.scale})", "ms", groups, bars, path)
