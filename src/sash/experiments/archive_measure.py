@@ -140,15 +140,18 @@ class _Driven:
 
 
 def drive_all(
-    parties: Iterable[Sequence[Entrant]], spec: ArchiveSpec, live: int, note: Note
+    parties: Iterable[Sequence[Entrant]], spec: ArchiveSpec, live: int, note: Note, *, scans: bool = True
 ) -> dict[Entrant, Measured]:
-    """All entrants, with `live` rows each, in rounds; those of a party take turns if the disk has room."""
+    """All entrants, with `live` rows each, in rounds; those of a party take turns if the disk has room.
+
+    Without `scans` there are updates and probes only.
+    """
     free = shutil.disk_usage(tempfile.gettempdir()).free
     rounds = rounds_of(parties, max(1, int(_SHARE * free / (_ROW * live))))
     seen: dict[Entrant, Measured] = {}
     for number, entrants in enumerate(rounds):
         names = ", ".join(dict.fromkeys(entrant.variant.name for entrant in entrants))
-        for batch in _drive(entrants, spec, seen):
+        for batch in _drive(entrants, spec, seen, scans):
             note(f"round {number + 1} of {len(rounds)}, update {batch} of {names}", number / len(rounds))
     return seen
 
@@ -173,7 +176,9 @@ def rounds_of(parties: Iterable[Sequence[Entrant]], room: int) -> list[list[Entr
     return rounds
 
 
-def _drive(entrants: Sequence[Entrant], spec: ArchiveSpec, seen: dict[Entrant, Measured]) -> Iterator[int]:
+def _drive(
+    entrants: Sequence[Entrant], spec: ArchiveSpec, seen: dict[Entrant, Measured], scans: bool
+) -> Iterator[int]:
     """Take turns at every update, then at a scan; the number of each update that begins is given.
 
     Entrants with the same updates share them.
@@ -192,7 +197,7 @@ def _drive(entrants: Sequence[Entrant], spec: ArchiveSpec, seen: dict[Entrant, M
             if updates[0].through <= 0:
                 continue
             measured += 1
-            if measured % _SCANS == 0:
+            if scans and measured % _SCANS == 0:
                 for entrant in _turned(entrants, measured // _SCANS):
                     driven[entrant].scan()
         seen |= {entrant: each.end() for entrant, each in driven.items()}

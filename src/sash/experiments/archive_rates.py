@@ -41,7 +41,7 @@ def measure_at(feed: Feed, scale: str, note: Note = silent) -> Result:
         for variant in sorted(_VARIANTS, key=lambda each: (each.n, not each.reclusters))
     ]
     parties.append([Entrant(variant, swinging) for variant in _ORDERS])
-    seen = drive_all(parties, SPEC, feed.live, note)
+    seen = drive_all(parties, SPEC, feed.live, note, scans=False)
     calm = {variant.name: seen[Entrant(variant, steady)] for variant in _VARIANTS}
     wild = {variant.name: seen[Entrant(variant, varying)] for variant in _VARIANTS}
     orders = {variant.name: seen[Entrant(variant, swinging)] for variant in _ORDERS}
