@@ -27,7 +27,7 @@ TITLE = "updates of results of windows of rows (000, figure 17)"
 SCALES = {
     "small": Feed(15_000, FLUCTUATING, 18),
     "medium": Feed(500_000, FLUCTUATING, 9),
-    "paper": Feed(5_000_000, FLUCTUATING, 9),
+    "paper": Feed(5_000_000, FLUCTUATING, 6),
 }
 _GRIDS = ((2, 2), (4, 4), (8, 2), (2, 8))
 # A technique that re-clusters comes with the same one that appends.

@@ -16,9 +16,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
+
+import pyarrow as pa
 
 from sash.archive import ArchiveSpec, ArchiveWriter, Update
 from sash.archive.techniques import technique_of
@@ -33,6 +35,8 @@ _SCANS = 3
 # there may be as many dead ones, and another version of some while they are written anew.
 _SHARE = 0.8
 _ROW = 2_500
+# A window is filled with so many bytes at a time, where that makes no difference.
+_STEP = 1_900_000_000
 
 Updates = Callable[[], Iterable[Update]]
 
@@ -101,16 +105,19 @@ class _Driven:
         self._writer = ArchiveWriter(folder, spec, variant.technique, variant.grid, seed=1, durable=False)
         self._rng = random.Random(1)
         self._updates = 0
+        # What re-clusters known lives is the same in the end in however many steps it is filled.
+        self._fills_slowly = not variant.reclusters or spec.is_strict or spec.is_estimated
+        self._waiting: Update | None = None
 
     def step(self, update: Update) -> None:
-        """Update it and probe it."""
+        """Update it and probe it; filling the window is not measured."""
+        if update.through <= 0:
+            self._fill(update)
+            return
         seen = self.seen
         began = time.process_time()
         report = self._writer.update(update)
         spent = time.process_time() - began
-        if update.through <= 0:
-            # Filling the window is not measured.
-            return
         self._updates += 1
         seen.update += 1e3 * spent
         seen.touched += report.scheduled
@@ -124,6 +131,17 @@ class _Driven:
         seen.stored += told.bytes / 1e6
         seen.balance += told.balance
         seen.variance += told.variance
+
+    def _fill(self, update: Update) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and waiting.rows.nbytes + update.rows.nbytes > _STEP:
+            self._writer.update(waiting)
+        elif waiting is not None:
+            update = replace(update, rows=pa.concat_tables([waiting.rows, update.rows]))
+        if self._fills_slowly or update.through == 0:
+            self._writer.update(update)
+        else:
+            self._waiting = update
 
     def scan(self) -> None:
         with self._writer.snapshot() as snapshot:

@@ -20,7 +20,7 @@ TITLE = "updates under fluctuating and alternating rates (002, figure 4.8 and se
 SCALES = {
     "small": Feed(10_000, updates=18),
     "medium": Feed(500_000, updates=9),
-    "paper": Feed(5_000_000, updates=9),
+    "paper": Feed(5_000_000, updates=6),
 }
 
 _DOUBLE, _WAVES = ("rebuild", "norebuild"), ("r-ins", "d-ins")
