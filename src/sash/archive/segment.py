@@ -82,10 +82,10 @@ def write_segment(
     """Sort some rows, at least one, and write them; `token` makes the temporary name one's own."""
     path = root / name
     temporary = path.with_name(f".{path.name}.{token}.tmp")
-    ordered, bounds = _clustered(spec, table)
+    table, order, bounds = _clustered(spec, table)
     with told(path):
         try:
-            _write_parquet(temporary, spec, ordered, bounds)
+            _write_parquet(temporary, spec, table, order, bounds)
             footer = zlib.crc32(_footer(temporary))
             size = os.stat(temporary).st_size
             if durable:
@@ -98,27 +98,26 @@ def write_segment(
             raise
         if durable:
             sync_directory(path.parent)
-    deaths = np.sort(ordered.column(DIES).to_numpy())
+    deaths = np.sort(table.column(DIES).to_numpy())
     samples = deaths[np.linspace(0, len(deaths) - 1, _SAMPLES).astype(np.int64)]
-    highest = tuple(int(pc.max(ordered.column(each)).as_py()) for each in spec.positions)
+    highest = tuple(int(pc.max(table.column(each)).as_py()) for each in spec.positions)
     return Segment(name, len(deaths), size, footer, tuple(samples.tolist()), highest)
 
 
-def _clustered(spec: ArchiveSpec, table: pa.Table) -> tuple[pa.Table, Ints]:
-    """The rows in order, and where buckets begin and the last one ends."""
+def _clustered(spec: ArchiveSpec, table: pa.Table) -> tuple[pa.Table, pa.Array, Ints]:
+    """The rows, their order, and where buckets begin in it and the last one ends."""
     if table.nbytes > _LARGE:
         wide = [f.with_type(pa.large_string()) if pa.types.is_string(f.type) else f for f in table.schema]
         table = table.cast(pa.schema(wide))
     table = table.combine_chunks()
     # NULL comes last.
     order = pc.sort_indices(table, [(name, "ascending") for name in (*spec.key, DIES)])
-    ordered = table.take(order)
-    changes = np.zeros(max(0, ordered.num_rows - 1), dtype=np.bool_)
+    changes = np.zeros(max(0, table.num_rows - 1), dtype=np.bool_)
     for name in spec.key:
-        column = plain(ordered.column(name))
+        column = plain(table.column(name).take(order))
         same = pc.equal(column[1:], column[:-1]).fill_null(False).to_numpy(zero_copy_only=False)
         changes |= ~same
-    return ordered, _bounds(np.flatnonzero(changes) + 1, ordered.num_rows)
+    return table, order, _bounds(np.flatnonzero(changes) + 1, table.num_rows)
 
 
 def _bounds(changes: Ints, rows: int) -> Ints:
@@ -136,7 +135,7 @@ def _bounds(changes: Ints, rows: int) -> Ints:
     return np.sort(np.concatenate([bounds, *long])).astype(np.int64)
 
 
-def _write_parquet(path: Path, spec: ArchiveSpec, ordered: pa.Table, bounds: Ints) -> None:
+def _write_parquet(path: Path, spec: ArchiveSpec, table: pa.Table, order: pa.Array, bounds: Ints) -> None:
     with pq.ParquetWriter(
         path,
         spec.schema.with_metadata(None),
@@ -146,10 +145,10 @@ def _write_parquet(path: Path, spec: ArchiveSpec, ordered: pa.Table, bounds: Int
         write_page_checksum=True,
     ) as writer:
         for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            writer.write_table(
-                ordered.slice(begin, end - begin).cast(spec.schema), row_group_size=end - begin
-            )
-        edges = [ordered.select(spec.key).take(places) for places in (bounds[:-1], bounds[1:] - 1)]
+            # A bucket is copied on its own: strings of a slice of a large table are beyond 32 bits.
+            bucket = table.take(order[begin:end]).cast(spec.schema)
+            writer.write_table(bucket, row_group_size=end - begin)
+        edges = [table.select(spec.key).take(order.take(places)) for places in (bounds[:-1], bounds[1:] - 1)]
         writer.add_key_value_metadata({_DIRECTORY: base64.b64encode(_pack(edges))})
 
 

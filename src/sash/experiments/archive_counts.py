@@ -10,18 +10,27 @@ from __future__ import annotations
 from pathlib import Path
 
 from sash.experiments.archive_data import COUNT_SPEC, FLUCTUATING, Feed
-from sash.experiments.archive_measure import Measured, Variant, drive_all, same_rows, table_of
+from sash.experiments.archive_measure import (
+    Entrant,
+    Measured,
+    Variant,
+    drive_all,
+    parties_of,
+    same_rows,
+    table_of,
+)
 from sash.experiments.charts import draw_bars
-from sash.experiments.result import Claim, Note, Result, silent
+from sash.experiments.result import Claim, Note, Result, shown, silent
 
 NAME = "archive-counts"
 TITLE = "updates of results of windows of rows (000, figure 17)"
 SCALES = {
     "small": Feed(15_000, FLUCTUATING, 18),
     "medium": Feed(500_000, FLUCTUATING, 9),
-    "paper": Feed(5_000_000, FLUCTUATING, 9),
+    "paper": Feed(5_000_000, FLUCTUATING, 6),
 }
 _GRIDS = ((2, 2), (4, 4), (8, 2), (2, 8))
+# A technique that re-clusters comes with the same one that appends.
 _VARIANTS = (
     *(Variant(name, grid) for grid in _GRIDS for name in ("countrebuild", "countnorebuild")),
     *(Variant(name, (side, side)) for side in (2, 4) for name in ("rebuild", "norebuild", "r-ins", "d-ins")),
@@ -33,7 +42,9 @@ def measure(scale: str, note: Note = silent) -> Result:
 
 
 def measure_at(feed: Feed, scale: str, note: Note = silent) -> Result:
-    seen = drive_all(_VARIANTS, COUNT_SPEC, feed.counted, note, max(1, 5_000_000 // feed.live))
+    updates = feed.counted
+    driven = drive_all(parties_of(_VARIANTS, updates), COUNT_SPEC, feed.live, note)
+    seen = {variant.name: driven[Entrant(variant, updates)] for variant in _VARIANTS}
     return Result(NAME, TITLE, scale, table_of(seen), _claims(seen))
 
 
@@ -42,7 +53,7 @@ def _claims(seen: dict[str, Measured]) -> list[Claim]:
         return seen[Variant(technique, (grid[0], grid[1])).name]
 
     best = min(seen, key=lambda name: seen[name].update)
-    re_clustering = [name for name in seen if "norebuild" not in name and not name.startswith("D-ins")]
+    re_clustering = [variant.name for variant in _VARIANTS if variant.reclusters]
     best_rebuild = min(re_clustering, key=lambda name: seen[name].update)
     gain = {side: at("rebuild", side, side).update / at("countrebuild", side, side).update for side in (2, 4)}
     return [
@@ -54,15 +65,15 @@ def _claims(seen: dict[str, Measured]) -> list[Claim]:
             best_rebuild.startswith("count") and best.startswith("count"),
             f"touched: countrebuild {at('countrebuild', 4, 4).touched:.1f}, rebuild "
             f"{at('rebuild', 4, 4).touched:.1f}, R-ins {at('r-ins', 4, 4).touched:.0f} of 16; moved "
-            f"{at('countrebuild', 4, 4).megabytes:.3g}, {at('rebuild', 4, 4).megabytes:.3g} and "
-            f"{at('r-ins', 4, 4).megabytes:.3g} MB",
+            f"{shown(at('countrebuild', 4, 4).megabytes)}, {shown(at('rebuild', 4, 4).megabytes)} and "
+            f"{shown(at('r-ins', 4, 4).megabytes)} MB",
         ),
         Claim(
             "square",
             "4x4 is updated faster than 8x2, and 2x8 is slower still",
             "4x4 < 8x2 < 2x8",
             ", ".join(
-                f"{g}x{e} {at('countrebuild', g, e).update:.3g} ms" for g, e in ((4, 4), (8, 2), (2, 8))
+                f"{g}x{e} {shown(at('countrebuild', g, e).update)} ms" for g, e in ((4, 4), (8, 2), (2, 8))
             ),
             at("countrebuild", 4, 4).update
             < at("countrebuild", 8, 2).update
@@ -82,6 +93,17 @@ def _claims(seen: dict[str, Measured]) -> list[Claim]:
 
 
 def draw(result: Result, path: Path) -> None:
-    bars = {"update": [float(row["update ms"] or 0) for row in result.table]}
-    names = [str(row["index"]).replace(" ", "\n") for row in result.table]
-    draw_bars(f"Updates of results of windows of rows ({result.scale})", "ms", names, bars, path)
+    spent = {row["index"]: float(row["update ms"] or 0) for row in result.table}
+    bars = {
+        "re-clusters": [spent[variant.name] for variant in _VARIANTS if variant.reclusters],
+        "appends": [spent[variant.name] for variant in _VARIANTS if not variant.reclusters],
+    }
+    pairs = {"countrebuild": "Count", "rebuild": "round-robin", "r-ins": "wave index"}
+    groups = [
+        f"{pairs[variant.technique]}\n{variant.grid[0]}x{variant.grid[1]}"
+        if variant.technique != "r-ins"
+        else f"{pairs[variant.technique]}\n{variant.n}"
+        for variant in _VARIANTS
+        if variant.reclusters
+    ]
+    draw_bars(f"Updates of results of windows of rows ({result.scale})", "ms", groups, bars, path)

@@ -112,7 +112,10 @@ class Feed:
     def _rows(self, born: Ints, dies: Ints, number: int) -> pa.Table:
         rng = np.random.default_rng([self.seed, 3, number])
         rows = len(born)
-        letters = rng.integers(97, 123, rows * _TEXT, dtype=np.uint8)
+        # Eight of 64 characters at a time: text of many gigabytes is made faster than it is written.
+        letters = rng.integers(0, 1 << 63, rows * _TEXT // 8, dtype=np.uint64)
+        letters &= np.uint64(0x3F3F3F3F3F3F3F3F)
+        letters += np.uint64(0x3030303030303030)
         offsets = np.arange(0, (rows + 1) * _TEXT, _TEXT, dtype=np.int64)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(letters)]
         text = pa.Array.from_buffers(pa.large_string(), rows, buffers)

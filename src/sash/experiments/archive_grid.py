@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from sash.experiments.archive_data import SPEC, Feed
-from sash.experiments.archive_measure import Measured, Variant, drive_all, less, same_rows
+from sash.experiments.archive_measure import Entrant, Measured, Variant, drive_all, less, same_rows, table_of
 from sash.experiments.charts import draw_bars
-from sash.experiments.result import Claim, Note, Result, silent
+from sash.experiments.result import Claim, Note, Result, shown, silent
 
 NAME = "archive-grid"
 TITLE = "updates, probes and scans of Rebuild 4x4, 2x8 and 8x2 (002, figure 4.4; 000, figure 9)"
@@ -28,16 +28,19 @@ def measure(scale: str, note: Note = silent) -> Result:
 
 
 def measure_at(feed: Feed, scale: str, note: Note = silent) -> Result:
-    seen = drive_all(_VARIANTS, SPEC, feed.batches, note)
-    table = [{"index": name, **measured.cells()} for name, measured in seen.items()]
-    return Result(NAME, TITLE, scale, table, _claims(seen))
+    updates = feed.batches
+    driven = drive_all([[Entrant(variant, updates) for variant in _VARIANTS]], SPEC, feed.live, note)
+    seen = {entrant.variant.name: measured for entrant, measured in driven.items()}
+    return Result(NAME, TITLE, scale, table_of(seen), _claims(seen))
 
 
 def _claims(seen: dict[str, Measured]) -> list[Claim]:
     square, wide, tall = (seen[variant.name] for variant in _VARIANTS)
     other = min(wide.update, tall.update)
+    probes, scans = ([getattr(each, what) for each in (square, wide, tall)] for what in ("probe", "scan"))
     moved = (
-        f"it moves {square.megabytes:.3g} MB an update against {wide.megabytes:.3g} and {tall.megabytes:.3g}"
+        f"it moves {shown(square.megabytes)} MB an update against {shown(wide.megabytes)} and "
+        f"{shown(tall.megabytes)}"
     )
     return [
         Claim(
@@ -52,18 +55,19 @@ def _claims(seen: dict[str, Measured]) -> list[Claim]:
             "tall",
             "8x2 is updated faster than 2x8: insertion into buckets ordered by expiration costs most",
             "8x2 < 2x8",
-            f"{tall.update:.3g} ms against {wide.update:.3g} ms",
+            f"{shown(tall.update)} ms against {shown(wide.update)} ms",
             tall.update < wide.update,
-            "here a sub-index is sorted as a whole, whatever is inserted",
+            f"they move {shown(tall.megabytes)} and {shown(wide.megabytes)} MB, and a sub-index is sorted as "
+            "a whole, whatever is inserted: no difference is to be expected",
         ),
         Claim(
             "access",
             "probes and scans hardly differ",
             "negligible",
-            f"probes {square.probe:.2g}, {wide.probe:.2g}, {tall.probe:.2g} ms; "
-            f"scans {square.scan:.2g}, {wide.scan:.2g}, {tall.scan:.2g} ms",
-            max(wide.probe, tall.probe) < 1.2 * square.probe
-            and max(wide.scan, tall.scan) < 1.2 * square.scan,
+            f"probes {', '.join(map(shown, probes))} ms; scans {', '.join(map(shown, scans))} ms",
+            max(probes) < 1.2 * min(probes) and max(scans) < 1.2 * min(scans),
+            f"all have 16 sub-indices and {shown(square.stored)}, {shown(wide.stored)} and "
+            f"{shown(tall.stored)} MB to read",
         ),
         same_rows(seen),
     ]

@@ -3,17 +3,24 @@
 Times are of the processor, in milliseconds per operation, so other work on the machine counts less; waiting
 for a disk does not count at all. Files are written without fsync. What an update reads and writes stands
 beside.
+
+What is to be compared takes turns at every update, so a machine that is slow for a while is slow for all.
+Whoever is first may pay for what the last one has left to the kernel to write, so another one is first each
+time.
 """
 
 from __future__ import annotations
 
 import random
+import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
+
+import pyarrow as pa
 
 from sash.archive import ArchiveSpec, ArchiveWriter, Update
 from sash.archive.techniques import technique_of
@@ -22,7 +29,16 @@ from sash.experiments.charts import Panel, draw_lines
 from sash.experiments.result import Cell, Claim, Note, Result
 
 _PROBES = 4
-_SCANS = 6
+# There is a scan after every third update.
+_SCANS = 3
+# Archives may take this share of the free disk, and one of them so many bytes for each of its live rows:
+# there may be as many dead ones, and another version of some while they are written anew.
+_SHARE = 0.8
+_ROW = 2_500
+# A window is filled with so many bytes at a time, where that makes no difference.
+_STEP = 1_900_000_000
+
+Updates = Callable[[], Iterable[Update]]
 
 
 class Variant(NamedTuple):
@@ -42,6 +58,17 @@ class Variant(NamedTuple):
     @property
     def n(self) -> int:
         return self.grid[0] * self.grid[1]
+
+    @property
+    def reclusters(self) -> bool:
+        return technique_of(self.technique).reclusters
+
+
+class Entrant(NamedTuple):
+    """A variant and the updates that it goes through."""
+
+    variant: Variant
+    updates: Updates
 
 
 @dataclass(slots=True)
@@ -77,17 +104,20 @@ class _Driven:
         self.seen = Measured()
         self._writer = ArchiveWriter(folder, spec, variant.technique, variant.grid, seed=1, durable=False)
         self._rng = random.Random(1)
-        self._updates = self._scans = 0
+        self._updates = 0
+        # What re-clusters known lives is the same in the end in however many steps it is filled.
+        self._fills_slowly = not variant.reclusters or spec.is_strict or spec.is_estimated
+        self._waiting: Update | None = None
 
     def step(self, update: Update) -> None:
-        """Update it, probe it, and now and then scan it."""
+        """Update it and probe it; filling the window is not measured."""
+        if update.through <= 0:
+            self._fill(update)
+            return
         seen = self.seen
         began = time.process_time()
         report = self._writer.update(update)
         spent = time.process_time() - began
-        if update.through <= 0:
-            # Filling the window is not measured.
-            return
         self._updates += 1
         seen.update += 1e3 * spent
         seen.touched += report.scheduled
@@ -97,49 +127,104 @@ class _Driven:
             for _ in range(_PROBES):
                 snapshot.probe(self._rng.randrange(KEYS))
             seen.probe += 1e3 * (time.process_time() - began) / _PROBES
-            if self._updates % _SCANS == 0:
-                began = time.process_time()
-                seen.rows.append(sum(part.num_rows for part in snapshot.batches()))
-                seen.scan += 1e3 * (time.process_time() - began)
-                self._scans += 1
             told = snapshot.describe()
         seen.stored += told.bytes / 1e6
         seen.balance += told.balance
         seen.variance += told.variance
 
+    def _fill(self, update: Update) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and waiting.rows.nbytes + update.rows.nbytes > _STEP:
+            self._writer.update(waiting)
+        elif waiting is not None:
+            update = replace(update, rows=pa.concat_tables([waiting.rows, update.rows]))
+        if self._fills_slowly or update.through == 0:
+            self._writer.update(update)
+        else:
+            self._waiting = update
+
+    def scan(self) -> None:
+        with self._writer.snapshot() as snapshot:
+            began = time.process_time()
+            self.seen.rows.append(sum(part.num_rows for part in snapshot.batches()))
+            self.seen.scan += 1e3 * (time.process_time() - began)
+
     def end(self) -> Measured:
         self._writer.close()
         for name in ("update", "probe", "touched", "megabytes", "stored", "balance", "variance"):
             setattr(self.seen, name, getattr(self.seen, name) / max(1, self._updates))
-        self.seen.scan /= max(1, self._scans)
+        self.seen.scan /= max(1, len(self.seen.rows))
         return self.seen
 
 
 def drive_all(
-    variants: Sequence[Variant],
-    spec: ArchiveSpec,
-    feed: Callable[[], Iterable[Update]],
-    note: Note,
-    room: int = 16,
-) -> dict[str, Measured]:
-    """All variants by name, through the same updates: up to `room` of them take turns at every update.
+    parties: Iterable[Sequence[Entrant]], spec: ArchiveSpec, live: int, note: Note, *, scans: bool = True
+) -> dict[Entrant, Measured]:
+    """All entrants, with `live` rows each, in rounds; those of a party take turns if the disk has room.
 
-    A machine that is slow for a while is slow for all that take turns.
+    Without `scans` there are updates and probes only.
     """
-    seen: dict[str, Measured] = {}
-    for begin in range(0, len(variants), room):
-        part = variants[begin : begin + room]
-        with tempfile.TemporaryDirectory(prefix="sash-archive-") as folder:
-            driven = {
-                variant.name: _Driven(variant, spec, Path(folder) / str(number))
-                for number, variant in enumerate(part)
-            }
-            for update in feed():
-                note(f"update {update.batch} of {', '.join(driven)}", begin / len(variants))
-                for each in driven.values():
-                    each.step(update)
-            seen |= {name: each.end() for name, each in driven.items()}
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    rounds = rounds_of(parties, max(1, int(_SHARE * free / (_ROW * live))))
+    seen: dict[Entrant, Measured] = {}
+    for number, entrants in enumerate(rounds):
+        names = ", ".join(dict.fromkeys(entrant.variant.name for entrant in entrants))
+        for batch in _drive(entrants, spec, seen, scans):
+            note(f"round {number + 1} of {len(rounds)}, update {batch} of {names}", number / len(rounds))
     return seen
+
+
+def parties_of(variants: Iterable[Variant], updates: Updates) -> list[list[Entrant]]:
+    """Variants with as many sub-indices are compared: those that re-cluster, and those that append."""
+    parties: dict[tuple[int, bool], list[Entrant]] = {}
+    for variant in variants:
+        parties.setdefault((variant.n, variant.reclusters), []).append(Entrant(variant, updates))
+    return list(parties.values())
+
+
+def rounds_of(parties: Iterable[Sequence[Entrant]], room: int) -> list[list[Entrant]]:
+    """Parties one after the other, as many in a round as there is room for; larger ones are cut."""
+    rounds: list[list[Entrant]] = []
+    for party in parties:
+        for begin in range(0, len(party), room):
+            part = party[begin : begin + room]
+            if not rounds or len(rounds[-1]) + len(part) > room:
+                rounds.append([])
+            rounds[-1] += part
+    return rounds
+
+
+def _drive(
+    entrants: Sequence[Entrant], spec: ArchiveSpec, seen: dict[Entrant, Measured], scans: bool
+) -> Iterator[int]:
+    """Take turns at every update, then at a scan; the number of each update that begins is given.
+
+    Entrants with the same updates share them.
+    """
+    feeds = list(dict.fromkeys(entrant.updates for entrant in entrants))
+    with tempfile.TemporaryDirectory(prefix="sash-archive-") as folder:
+        driven = {
+            entrant: _Driven(entrant.variant, spec, Path(folder) / str(number))
+            for number, entrant in enumerate(entrants)
+        }
+        measured = 0
+        for updates in zip(*(feed() for feed in feeds), strict=True):
+            yield updates[0].batch
+            for entrant in _turned(entrants, measured):
+                driven[entrant].step(updates[feeds.index(entrant.updates)])
+            if updates[0].through <= 0:
+                continue
+            measured += 1
+            if scans and measured % _SCANS == 0:
+                for entrant in _turned(entrants, measured // _SCANS):
+                    driven[entrant].scan()
+        seen |= {entrant: each.end() for entrant, each in driven.items()}
+
+
+def _turned(entrants: Sequence[Entrant], by: int) -> list[Entrant]:
+    """The same order, begun with another one."""
+    at = by % len(entrants)
+    return [*entrants[at:], *entrants[:at]]
 
 
 def same_rows(seen: Mapping[str, Measured]) -> Claim:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sash.experiments.archive_data import ALTERNATING, CONSTANT, FLUCTUATING, SPEC, Feed
-from sash.experiments.archive_measure import Measured, Variant, drive_all
+from sash.experiments.archive_measure import Entrant, Measured, Variant, drive_all
 from sash.experiments.charts import draw_bars
 from sash.experiments.result import Cell, Claim, Note, Result, silent
 
@@ -20,7 +20,7 @@ TITLE = "updates under fluctuating and alternating rates (002, figure 4.8 and se
 SCALES = {
     "small": Feed(10_000, updates=18),
     "medium": Feed(500_000, updates=9),
-    "paper": Feed(5_000_000, updates=9),
+    "paper": Feed(5_000_000, updates=6),
 }
 
 _DOUBLE, _WAVES = ("rebuild", "norebuild"), ("r-ins", "d-ins")
@@ -33,11 +33,18 @@ def measure(scale: str, note: Note = silent) -> Result:
 
 
 def measure_at(feed: Feed, scale: str, note: Note = silent) -> Result:
-    feeds = {rate: replace(feed, rate=rate) for rate in (CONSTANT, FLUCTUATING, ALTERNATING)}
-    room = max(1, 5_000_000 // feed.live)
-    calm = drive_all(_VARIANTS, SPEC, feeds[CONSTANT].batches, note, room)
-    wild = drive_all(_VARIANTS, SPEC, feeds[FLUCTUATING].batches, note, room)
-    orders = drive_all(_ORDERS, SPEC, feeds[ALTERNATING].batches, note, room)
+    steady, varying, swinging = (
+        replace(feed, rate=rate).batches for rate in (CONSTANT, FLUCTUATING, ALTERNATING)
+    )
+    parties = [
+        [Entrant(variant, updates) for updates in (steady, varying)]
+        for variant in sorted(_VARIANTS, key=lambda each: (each.n, not each.reclusters))
+    ]
+    parties.append([Entrant(variant, swinging) for variant in _ORDERS])
+    seen = drive_all(parties, SPEC, feed.live, note, scans=False)
+    calm = {variant.name: seen[Entrant(variant, steady)] for variant in _VARIANTS}
+    wild = {variant.name: seen[Entrant(variant, varying)] for variant in _VARIANTS}
+    orders = {variant.name: seen[Entrant(variant, swinging)] for variant in _ORDERS}
     table: list[dict[str, Cell]] = [
         {
             "index": name,

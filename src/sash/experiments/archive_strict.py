@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from sash.archive import BORN, DIES, Update
 from sash.experiments.archive_data import STRICT_SPEC, Feed
-from sash.experiments.archive_measure import Measured, Variant, drive_all
+from sash.experiments.archive_measure import Entrant, Measured, Variant, drive_all
 from sash.experiments.charts import draw_bars
 from sash.experiments.result import Cell, Claim, Note, Result, silent
 
@@ -54,9 +55,12 @@ def measure(scale: str, note: Note = silent) -> Result:
 
 
 def measure_at(feed: Feed, scale: str, note: Note = silent) -> Result:
+    updates = {how: partial(taking, feed, how) for how in (NONE, PLACED, SOUGHT)}
+    parties = [[Entrant(variant, each) for each in updates.values()] for variant in _VARIANTS]
+    driven = drive_all(parties, STRICT_SPEC, feed.live, note)
     seen = {
-        how: drive_all(_VARIANTS, STRICT_SPEC, lambda how=how: taking(feed, how), note)  # type: ignore[misc]
-        for how in (NONE, PLACED, SOUGHT)
+        how: {variant.name: driven[Entrant(variant, each)] for variant in _VARIANTS}
+        for how, each in updates.items()
     }
     table: list[dict[str, Cell]] = [
         {"taken back": how, "index": name, **measured.cells()}

@@ -10,8 +10,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from sash.experiments.archive_data import SPEC, Feed
-from sash.experiments.archive_measure import Measured, Variant, draw_over_n, drive_all, less, same_rows
-from sash.experiments.result import Claim, Note, Result, silent
+from sash.experiments.archive_measure import (
+    Entrant,
+    Measured,
+    Variant,
+    draw_over_n,
+    drive_all,
+    less,
+    parties_of,
+    same_rows,
+)
+from sash.experiments.result import Claim, Note, Result, shown, silent
 
 NAME = "archive-techniques"
 TITLE = "techniques by the number of sub-indices (002, figures 4.5–4.7, 4.9–4.11; 000, figures 10–12, 14–16)"
@@ -24,8 +33,6 @@ SCALES = {
 _SIDES = (2, 3, 4, 5)
 _DOUBLE = ("rebuild", "norebuild", "lazyrebuild", "lazynorebuild", "chr-rebuild", "chr-norebuild")
 _WAVES = ("r-ins", "d-ins", "wata")
-# So many bytes of archives are on the disk at once.
-_ROOM = 16_000_000_000
 
 Seen = dict[Variant, Measured]
 
@@ -45,18 +52,17 @@ def measure(scale: str, note: Note = silent) -> Result:
 
 
 def measure_at(feed: Feed, chosen: list[Variant], scale: str, note: Note = silent) -> Result:
-    # A lazy archive may hold twice its live rows, and another version of some of them.
-    room = max(1, min(36, _ROOM // (feed.live * 3_000)))
-    by_name = drive_all(chosen, SPEC, feed.batches, note, room)
-    seen = {variant: by_name[variant.name] for variant in chosen}
+    updates = feed.batches
+    driven = drive_all(parties_of(chosen, updates), SPEC, feed.live, note)
+    seen = {variant: driven[Entrant(variant, updates)] for variant in chosen}
     table = [
         {"n": variant.n, "technique": variant.technique, **measured.cells()}
         for variant, measured in seen.items()
     ]
-    return Result(NAME, TITLE, scale, table, _claims(seen, by_name))
+    return Result(NAME, TITLE, scale, table, _claims(seen))
 
 
-def _claims(seen: Seen, by_name: dict[str, Measured]) -> list[Claim]:
+def _claims(seen: Seen) -> list[Claim]:
     sides = sorted({variant.grid[0] for variant in seen})
     most, four = sides[-1], 4 if 4 in sides else sides[-1]
 
@@ -78,9 +84,14 @@ def _claims(seen: Seen, by_name: dict[str, Measured]) -> list[Claim]:
     updates = {name: at(name, four).update for name in (*_DOUBLE[:4], *_WAVES)}
     probes = {name: at(name, four).probe for name in _DOUBLE[:4]}
     order = sorted(updates, key=lambda name: updates[name])
-    waves = (f"R-ins moves {at('r-ins', most).megabytes:.3g} MB an update, Rebuild "
-             f"{at('rebuild', most).megabytes:.3g}; D-ins {at('d-ins', most).megabytes:.3g}, NoRebuild "
-             f"{at('norebuild', most).megabytes:.3g}, at n = {most * most}")  # fmt: skip
+    moved = {name: shown(at(name, most).megabytes) for name in ("r-ins", "rebuild", "d-ins", "norebuild")}
+
+    def moves(one: str, other: str) -> str:
+        """How many bytes one moves compared with the other."""
+        return listed(ratios(one, other, "megabytes"))
+
+    waves = (f"R-ins moves {moved['r-ins']} MB an update, Rebuild {moved['rebuild']}; D-ins "
+             f"{moved['d-ins']}, NoRebuild {moved['norebuild']}, at n = {most * most}")  # fmt: skip
     return [
         Claim(
             "waves",
@@ -104,7 +115,9 @@ def _claims(seen: Seen, by_name: dict[str, Measured]) -> list[Claim]:
             "10–20 %",
             "Rebuild " + ", ".join(f"{100 * v:.0f} % at {s * s}" for s, v in robin.items()),
             all(value >= 0.08 for value in robin.values()),
-            "NoRebuild " + ", ".join(f"{100 * v:.0f} % at {s * s}" for s, v in robin_appending.items()),
+            f"bytes moved, chronological ÷ round-robin: {moves('chr-rebuild', 'rebuild')}. NoRebuild "
+            + ", ".join(f"{100 * v:.0f} % at {s * s}" for s, v in robin_appending.items())
+            + f"; its bytes {moves('chr-norebuild', 'norebuild')}",
         ),
         Claim(
             "probes",
@@ -112,16 +125,17 @@ def _claims(seen: Seen, by_name: dict[str, Measured]) -> list[Claim]:
             "100 ×",
             ", ".join(f"{value:.0f} × at {side * side}" for side, value in probing.items()),
             max(probing.values()) >= 100,
-            f"a probe opens every sub-index, {at('rebuild', four).probe / (four * four):.2g} ms each at 16, "
-            "and reads a hundredth of the rows",
+            "a probe reads a hundredth of the rows, from every sub-index: "
+            f"{at('rebuild', four).probe / (four * four):.2g} ms each at {four * four}",
         ),
         Claim(
             "lazy-updates",
             "lazy techniques are updated fastest",
             "LazyNoRebuild < LazyRebuild < NoRebuild < Rebuild",
-            " < ".join(f"{name} {updates[name]:.3g} ms" for name in order),
+            " < ".join(f"{name} {shown(updates[name])} ms" for name in order),
             order.index("lazynorebuild") == 0 and updates["lazyrebuild"] < updates["norebuild"],
-            "files are not changed in place, so appending saves more than leaving a sub-index alone",
+            "files are not changed in place, so appending saves more than leaving a sub-index alone; "
+            + ", ".join(f"{name} moves {shown(at(name, four).megabytes)} MB" for name in _DOUBLE[:4]),
         ),
         Claim(
             "lazy-probes",
@@ -143,7 +157,7 @@ def _claims(seen: Seen, by_name: dict[str, Measured]) -> list[Claim]:
             and probes["rebuild"] < probes["norebuild"] < 1.1 * probes["rebuild"],
             "the directions are those published, the differences are larger: files are not changed in place",
         ),
-        same_rows(by_name),
+        same_rows({variant.name: measured for variant, measured in seen.items()}),
     ]
 
 

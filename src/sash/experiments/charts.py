@@ -12,6 +12,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 Line = Sequence[tuple[float, float]]
 _COLOURS = ("#2f6f9f", "#b5533c", "#5b8c5a", "#8a6fae", "#c79a3b", "#5f6b76", "#3fa7a0", "#a04f7a", "#2b2b2b")
 _MARKS = "os^Dv<>PX"
+# So many places are all named on an axis.
+_FEW = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +41,10 @@ def draw_lines(title: str, panels: Sequence[Panel], path: Path) -> None:
         for name, points in panel.lines.items():
             xs, ys = [x for x, _ in points], [y for _, y in points]
             axes.plot(xs, ys, color=colour[name], marker=mark[name], markersize=4, linewidth=1.4, label=name)
+        places = sorted({x for points in panel.lines.values() for x, _ in points})
         if panel.is_log_x:
-            places = sorted({x for points in panel.lines.values() for x, _ in points})
             axes.set_xscale("log")
+        if panel.is_log_x or len(places) <= _FEW:
             axes.set_xticks(places, [_short(x) for x in places], fontsize=8)
             axes.minorticks_off()
         if panel.is_log_y:
@@ -55,9 +58,16 @@ def draw_lines(title: str, panels: Sequence[Panel], path: Path) -> None:
         axes.set_xlabel(panel.x)
         axes.set_ylabel(panel.y)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(fontsize=8, frameon=False)
+    shown = list(grid.flat[: len(panels)])
+    if len(panels) < grid.size and all(set(panel.lines) == set(names) for panel in panels):
+        # The place that is left takes one legend for all.
+        handles, labels = shown[0].get_legend_handles_labels()
+        grid.flat[-1].legend(handles, labels, loc="center", fontsize=9, frameon=False)
+    else:
+        for axes in shown:
+            axes.legend(fontsize=8, frameon=False)
     for axes in grid.flat[len(panels) :]:
-        axes.set_visible(False)
+        axes.set_axis_off()
     figure.suptitle(title, fontsize=11)
     figure.savefig(path, dpi=150)
     plt.close(figure)
@@ -91,6 +101,8 @@ def draw_bars(
         axes.set_yscale("log")
     axes.set_title(title, fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=8, frameon=False)
+    if len(bars) > 1:
+        # Beside the bars, so that it hides none.
+        figure.legend(loc="outside right upper", fontsize=8, frameon=False)
     figure.savefig(path, dpi=150)
     plt.close(figure)

@@ -69,7 +69,7 @@ class Result:
             is_number = isinstance(self.table[0][column], int | float)
             measured.add_column(column, justify="right" if is_number else "left")
         for row in self.table:
-            measured.add_row(*(_shown(row[column]) for column in columns))
+            measured.add_row(*(shown(row[column]) for column in columns))
         console.print(measured)
         claims = Table(title="claims", title_justify="left")
         for column in ("id", "claim", "published", "measured", "holds"):
@@ -87,7 +87,8 @@ class Result:
         return text.getvalue().rstrip()
 
 
-def _shown(value: Cell) -> str:
+def shown(value: Cell) -> str:
+    """With three digits, or all of those before the point."""
     if value is None:
         return "–"
     if isinstance(value, int):

@@ -6,6 +6,7 @@ import random
 from datetime import UTC, datetime
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -27,7 +28,7 @@ from sash.archive import (
 )
 from sash.archive.choice import Choice
 from sash.archive.conditions import ready
-from sash.archive.segment import read_segment
+from sash.archive.segment import _write_parquet, read_segment
 from sash.errors import ArchiveError, TypeMismatch, UnknownName
 from sash.lang.types import Column, Schema, Type
 from sash.operators.delta import ARROW_TYPES
@@ -144,6 +145,19 @@ def test_buckets_of_many_small_keys_and_of_one_huge_key(tmp_path):
         assert snapshot.range(10, 12).num_rows == 6
         for path in snapshot.files():
             assert pq.read_metadata(path).num_row_groups < 1_200
+
+
+def test_a_sub_index_may_have_more_text_than_32_bits_count(tmp_path):
+    """The rows stand behind 2 GB of text, of which no page is ever touched."""
+    rows, behind = 100, 1 << 31
+    letters = np.zeros(behind + rows, np.uint8)
+    letters[behind:] = ord("x")
+    ends = np.arange(behind, behind + rows + 1, dtype=np.int64)
+    text = pa.Array.from_buffers(pa.large_string(), rows, [None, pa.py_buffer(ends), pa.py_buffer(letters)])
+    numbers = pa.array(range(rows))
+    far = pa.table({"k": numbers, "name": text, "x": numbers.cast("double"), BORN: numbers, DIES: numbers})
+    _write_parquet(tmp_path / "far", SPEC, far, numbers, np.array([0, 64, rows]))
+    assert pq.read_table(tmp_path / "far").column("name").to_pylist() == ["x"] * rows
 
 
 def test_a_smaller_window_has_what_does_not_die_within_the_difference(tmp_path):

@@ -9,15 +9,17 @@ from sash.archive import BORN, DIES
 from sash.errors import UserError
 from sash.experiments import (
     archive_counts,
+    archive_measure,
     archive_rates,
     archive_strict,
     archive_techniques,
     archive_variance,
 )
-from sash.experiments.archive_data import ALTERNATING, EVERY, FLUCTUATING, SPAN, Feed
-from sash.experiments.archive_measure import Variant
+from sash.experiments.archive_data import ALTERNATING, EVERY, FLUCTUATING, SPAN, SPEC, Feed
+from sash.experiments.archive_measure import Entrant, Measured, Updates, Variant, drive_all, rounds_of
 from sash.experiments.archive_variance import chronological, closed_forms, measured_variance
 from sash.experiments.registry import all_experiments, run_experiment
+from sash.experiments.result import silent
 
 
 @pytest.mark.parametrize(("side", "periods"), [(2, 8), (2, 40), (3, 12), (4, 16), (4, 40), (5, 50)])
@@ -54,6 +56,46 @@ def test_a_feed_of_a_window_of_rows_guesses_and_tells_the_least_position():
 
 
 TINY = Feed(200, updates=6)
+GRIDS = [Variant("rebuild", (side, side)) for side in (2, 3, 4, 5)]
+
+
+@pytest.mark.parametrize(
+    ("room", "expected"),
+    [(1, ["a", "a", "b", "b", "b", "c"]), (2, ["aa", "bb", "bc"]), (3, ["aa", "bbb", "c"]), (9, ["aabbbc"])],
+)
+def test_what_is_compared_is_driven_together_as_far_as_there_is_room(room, expected):
+    feeds: dict[str, Updates] = {name: (lambda: []) for name in "abc"}
+    parties = [
+        [Entrant(GRIDS[i], feeds[name]) for i in range(size)] for name, size in (("a", 2), ("b", 3), ("c", 1))
+    ]
+    names = {feed: name for name, feed in feeds.items()}
+    rounds = rounds_of(parties, room)
+    assert ["".join(names[each.updates] for each in entrants) for entrants in rounds] == expected
+
+
+def test_another_one_is_first_at_every_update_and_at_every_scan(monkeypatch):
+    turns: dict[str, list[str]] = {"update": [], "scan": []}
+
+    class Driven:
+        def __init__(self, variant, spec, folder):
+            self.side = str(variant.grid[0])
+
+        def step(self, update):
+            if update.through > 0:
+                turns["update"].append(self.side)
+
+        def scan(self):
+            turns["scan"].append(self.side)
+
+        def end(self):
+            return Measured()
+
+    monkeypatch.setattr(archive_measure, "_Driven", Driven)
+    feeds = [Feed(20, rate, updates=9).batches for rate in ("constant", FLUCTUATING)]
+    party = [Entrant(GRIDS[0], feeds[0]), Entrant(GRIDS[1], feeds[0]), Entrant(GRIDS[2], feeds[1])]
+    assert list(drive_all([party], SPEC, 20, silent)) == party
+    assert "".join(turns["update"]) == 3 * "234342423"
+    assert "".join(turns["scan"]) == "342423234"
 
 
 @pytest.mark.parametrize(
