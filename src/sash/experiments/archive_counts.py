@@ -78,6 +78,9 @@ def _claims(seen: dict[str, Measured]) -> list[Claim]:
             at("countrebuild", 4, 4).update
             < at("countrebuild", 8, 2).update
             < at("countrebuild", 2, 8).update,
+            "they move "
+            + ", ".join(shown(at("countrebuild", g, e).megabytes) for g, e in ((4, 4), (8, 2), (2, 8)))
+            + " MB an update",
         ),
         Claim(
             "few",
@@ -86,7 +89,8 @@ def _claims(seen: dict[str, Measured]) -> list[Claim]:
             f"{gain[2]:.2f} × at 4, {gain[4]:.2f} × at 16",
             gain[2] > max(1.0, gain[4]),
             f"of four sub-indices Rebuild touches {at('rebuild', 2, 2).touched:.1f} and CountRebuild "
-            f"{at('countrebuild', 2, 2).touched:.1f}",
+            f"{at('countrebuild', 2, 2).touched:.1f}, of sixteen {at('rebuild', 4, 4).touched:.1f} and "
+            f"{at('countrebuild', 4, 4).touched:.1f}",
         ),
         same_rows(seen),
     ]
