@@ -369,10 +369,12 @@ def _stride(group: QueryGroup, through: int) -> Iterator[tuple[str, pa.Table]]:
     by_window: dict[WindowKey, list[Refresher]] = defaultdict(list)
     for refresher in group.refreshers:
         by_window[refresher.key].append(refresher)
-    edges = group.spec.panes.right_edges(synopsis.log.different_panes())
-    for those in by_window.values():
-        if all(refresher.strides for refresher in those) and pays(those, through):
-            yield from stride_together(those, edges, through)
+    worth_it = [those for those in by_window.values() if pays(those, through)]
+    if worth_it:
+        edges = group.spec.panes.right_edges(synopsis.log.different_panes())
+        for those in worth_it:
+            if all(refresher.strides for refresher in those):
+                yield from stride_together(those, edges, through)
 
 
 def catch_up_together(groups: Sequence[QueryGroup], reached: Reached) -> None:
