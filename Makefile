@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 
-.PHONY: help setup test check lint soak chaos demo fmt lock clean
+.PHONY: help setup test check lint soak chaos concurrency demo fmt lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -32,12 +32,16 @@ lint: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/source_rules.py
 
 soak: setup ## random programs against the oracle; wrong answers become tests (MINUTES=10, SEED=n)
 	@$(BIN)/python -m sash.testing.soak $(or $(MINUTES),10) $(SEED)
 
-chaos: setup ## kill a run on Spark again and again, and compare its output (KILLS=30, SEED=n)
-	@$(BIN)/python -m sash.testing.chaos $(or $(KILLS),30) $(SEED)
+chaos: setup ## kill runs of random programs again and again, and compare their output (MINUTES=10, SEED=n)
+	@$(BIN)/python -m sash.testing.chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(CHAOS)
+
+concurrency: setup ## threads that ask, add and drop against one run, every answer checked (MINUTES=2, SEED=n, RUNTIME=inline)
+	@$(BIN)/python -m sash.testing.concurrency $(or $(MINUTES),2) $(or $(SEED),0) $(or $(RUNTIME),inline)
 
 demo: setup ## thirty seconds of packets, five standing queries, a live view
 	@$(BIN)/sash demo

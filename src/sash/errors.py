@@ -15,7 +15,9 @@
     │   ├── HistoryError       a history that is none: a damaged file, or operations that cannot be
     │   └── SetupError         the machine lacks something, such as Java
     ├── RunError               exit 1: the run failed; the cause in one sentence
+    │   ├── OutputClosed       exit 141: whoever read the output has left
     │   ├── DataError          the data asked for something undefined, such as an integer overflow
+    │   │   └── TimeJump       a timestamp so far ahead that a query would answer an empty window without end
     │   └── LimitError         the run holds more than it was allowed to
     └── InternalError          exit 1: a bug of ours
         ├── AlgebraError       a synopsis was asked to keep what its method cannot combine
@@ -170,8 +172,35 @@ class RunError(SashError):
     id = "run"
 
 
+class OutputClosed(RunError):
+    """Whoever read an output has left. Nothing is said of a console, as is usual for pipes."""
+
+    id = "output-closed"
+    exit_code = 141
+
+    def __init__(self, message: str, *, is_quiet: bool = True, **details: str | None) -> None:
+        super().__init__(message, **details)  # type: ignore[arg-type]
+        self.is_quiet = is_quiet
+
+
 class DataError(RunError):
     id = "data"
+
+
+class TimeJump(DataError):
+    """Time goes on so far over an empty window that a query would answer it again and again."""
+
+    id = "time-jump"
+
+    def __init__(self, query: str, stream: str, answers: int) -> None:
+        super().__init__(
+            f"{query} would give {answers:,} answers in a row over an empty window: stream {stream} has no "
+            "rows there, and time goes on",
+            hint="if the timestamp is wrong, correct it or declare the stream with MAX AHEAD, such as "
+            "MAX AHEAD 1 DAY: rows that are further ahead are then rejected. "
+            "Without Rstream only changes are written",
+        )
+        self.stream = stream
 
 
 class LimitError(RunError):

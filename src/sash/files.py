@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import select
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
+
+from sash.errors import UserError
 
 Buffer = Any
 """What can be written as bytes: the module imports next to nothing, so it cannot name Arrow's buffers."""
@@ -53,3 +58,39 @@ def sync_file(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def has_reader(handle: int) -> bool:
+    """Whether somebody may still read what is written to an open pipe, socket or terminal."""
+    look = select.poll()
+    look.register(handle, 0)
+    return not any(event & (select.POLLERR | select.POLLHUP) for _, event in look.poll(0))
+
+
+# A name of one letter is no scheme; `Path` makes one slash of several.
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/*)(.*)", re.DOTALL)
+
+
+def local_place(place: str | Path, what: str) -> str:
+    """A place as a local path: `file:path` and `file:///path` are some, other URLs are refused by name.
+
+    `what` is the option or the text that names the place, if that is not clear.
+    """
+    text = str(place)
+    found = _URL.fullmatch(text.strip())
+    if found is None:
+        return text
+    scheme, slashes, rest = found[1].lower(), found[2], found[3]
+    if scheme == "file" and len(slashes) != 2:
+        return unquote(slashes[:1] + rest) if slashes else rest
+    if scheme == "file" and rest.lower().startswith("localhost/"):
+        return unquote(rest[len("localhost") :])
+    if not slashes:
+        return text
+    raise UserError(
+        f"{what}{': ' if what else ''}'{text}' is no local path",
+        expected="a path of a local or mounted file system, or file:///path",
+        got=f"a URL with the scheme '{scheme}'" + (" and a host" if scheme == "file" else ""),
+        hint=f"places of '{scheme}:' cannot be used yet: mount the storage, or copy to and from it",
+        id="not-local",
+    )

@@ -34,17 +34,21 @@ class Cluster:
 
 @contextmanager
 def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    """A master and workers of one core each, on loopback and on ports that the system chooses."""
+    """A master and workers of one core each, on loopback and on ports that the system chooses.
+
+    Each worker has a temporary folder of its own, as if it was a machine of its own.
+    """
     started: list[subprocess.Popen[bytes]] = []
 
     def start(name: str, kind: str, *arguments: str) -> Path:
-        log = folder / f"{name}.log"
+        log, temporary = folder / f"{name}.log", folder / f"tmp-{name}"
+        temporary.mkdir()
         with open(log, "wb") as messages:
             process = subprocess.Popen(
                 [HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{kind}",
                  "--host", "127.0.0.1", "--port", "0", "--webui-port", "0", *arguments],
                 cwd=folder,
-                env=_environment(folder),
+                env={**_environment(folder), "TMPDIR": str(temporary)},
                 stdin=subprocess.DEVNULL,
                 stdout=messages,
                 stderr=messages,

@@ -58,6 +58,14 @@ class Started:
                 start_new_session=True,
             )
 
+    def __enter__(self) -> Started:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.is_running:
+            self.send_to_group(signal.SIGKILL)
+            self._process.wait()
+
     @property
     def is_running(self) -> bool:
         return self._process.poll() is None

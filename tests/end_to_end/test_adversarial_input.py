@@ -55,29 +55,19 @@ def test_strange_files_are_answered_and_every_row_is_accounted_for(tmp_path: Pat
         )
         for name in streams
     }
-    # The clock goes on to the year 9999, so every window but the last runs empty in the end.
+    # Time ends, for each query, with the newest row of its stream.
     assert answers == {
         "empty": [],
         "header_only": [],
-        "marked": [(10, "+", "a", 1), (20, "+", "b", 2), (20, "-", "a", 1), (30, "-", "b", 2)],
-        "huge": [(10, "+", huge, 1), (20, "+", "b", 2), (20, "-", huge, 1), (30, "-", "b", 2)],
-        "nulls": [
-            (10, "+", None, None),
-            (20, "+", "b", None),
-            (20, "-", None, None),
-            (30, "-", "b", None),
-        ],
-        "past": [
-            ("1969-12-31T23:59:50.000000Z", "+", "a", 1),
-            ("1970-01-01T00:00:00.000000Z", "+", "a", 2),
-            ("1970-01-01T00:00:00.000000Z", "-", "a", 1),
-            ("1970-01-01T00:00:10.000000Z", "-", "a", 2),
-        ],
+        "marked": [(10, "+", "a", 1)],
+        "huge": [(10, "+", huge, 1)],
+        "nulls": [(10, "+", None, None)],
+        "past": [("1969-12-31T23:59:50.000000Z", "+", "a", 1)],
         "future": [
             ("9999-12-31T23:59:30.000000Z", "+", "a", 1),
             ("9999-12-31T23:59:40.000000Z", "-", "a", 1),
         ],
-        "beyond": [(10, "+", "a", 1), (20, "+", "a", 2), (20, "-", "a", 1), (30, "-", "a", 2)],
+        "beyond": [(10, "+", "a", 1)],
     }
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
 import subprocess
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from tests.end_to_end.cluster import QUICK, cluster
@@ -92,6 +95,86 @@ def test_joins_and_archives_on_two_workers_that_have_sash_from_the_driver_only(t
     assert not [*shared.glob("seen-*"), *shared.glob("archived-*"), *tmp_path.glob("*/data/seen-*")]
     assert answers(tmp_path) == expected
     wait_until(lambda: processes_in(tmp_path / "cluster") == {}, 20)
+
+
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "20ms",
+    "spark.speculation.minTaskRuntime": "20ms",
+    "spark.speculation.multiplier": "1",
+    "spark.speculation.quantile": "0.5",
+}
+
+
+def test_stalled_attempts_that_write_after_the_commit_harm_no_checkpoint(tmp_path: Path) -> None:
+    """Holders are stopped until second attempts have been committed; then they go on, and write."""
+    expected = prepare(tmp_path)
+    shared, conf = tmp_path / "shared", tmp_path / "conf"
+    conf.mkdir()
+    settings = "".join(f"{name} {value}\n" for name, value in SPECULATION.items())
+    (conf / "spark-defaults.conf").write_text(settings)
+    chance = random.Random(5)
+    with cluster(tmp_path / "cluster") as spark:
+        arguments = (
+            "run", "p.cql", "--master", spark.master, "--checkpoint", "shared", "--batch-rows", "50",
+            "--partitions", "2",
+        )  # fmt: skip
+        env = {"JAVA_TOOL_OPTIONS": QUICK, "PYSPARK_PYTHON": str(spark.python), "SPARK_CONF_DIR": str(conf)}
+        for times in (3, 2):
+            overtaken = 0
+            run = Started(*arguments, cwd=tmp_path, env=env)
+            while run.is_running and overtaken < times:
+                holders = holders_in(spark.work)
+                overtaken += bool(holders) and is_overtaken(run, shared, chance.choice(holders))
+                time.sleep(0.1)
+            assert run.is_running, run.end().err
+            assert overtaken == times
+            if times == 3:
+                run.send_to_group(signal.SIGKILL)
+                run.end(10)
+                wait_for_end(run)
+        done = run.end(240)
+        assert (done.code, done.err) == (0, ""), done.out
+        wait_until(lambda: holders_in(spark.work) == [], 30)
+    assert answers(tmp_path) == expected
+    assert committed(shared) >= 20
+    manifest = json.loads((shared / "manifest.json").read_text())
+    named = {name for files in manifest["cells"].values() for name, *_ in files}
+    assert named <= {path.name for path in (shared / "cells").iterdir()}
+
+
+def wait_for_end(run: Started) -> None:
+    wait_until(lambda: run.survivors() == [], 30)
+
+
+def is_overtaken(run: Started, checkpoint: Path, holder: int) -> bool:
+    """Stop a holder; says whether batches are committed without it before it goes on with what it was at."""
+    batch, end = committed(checkpoint), time.monotonic() + 15
+    try:
+        os.kill(holder, signal.SIGSTOP)
+        while run.is_running and time.monotonic() < end:
+            if batch >= 0 and committed(checkpoint) >= batch + 2:
+                return True
+            time.sleep(0.02)
+        return False
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(holder, signal.SIGCONT)
+
+
+def holders_in(work: Path) -> list[int]:
+    """The processes that have state; they are children of one of their kind."""
+    found = {
+        p: command for p, command in processes_in(work).items() if "sash.runtime.spark.holder" in command
+    }
+    return [process for process in found if _parent(process) in found]
+
+
+def _parent(process: int) -> int:
+    try:
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return -1
 
 
 def sent_to(work: Path) -> int:

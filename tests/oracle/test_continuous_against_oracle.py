@@ -9,7 +9,7 @@ others. What the random queries mean where the language reference is silent:
   unit. What happens between two instants, also in relations, is seen at the next.
 - Results of a sub-query enter the window over it by instant and, within one, by value, NULL last; ties under
   LIMIT are broken so, too.
-- A row joins a non-retroactive relation as it is when the row enters its window, a pair when its later half
+- A row joins a non-retroactive relation as it is when the row arrives, a pair when its later half
   does.
 - Restore adds what left since the last boundary more often than it had been there.
 """

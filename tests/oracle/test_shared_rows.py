@@ -92,7 +92,7 @@ class Schedule(Desk):
                     self.lives[query.name] = Life(part.since, is_whole=is_whole)
         for name, life in self.lives.items():
             if name not in there and life.until is None:
-                life.until = run.through
+                life.until = run.plane.watermarks["always"]
 
 
 def workload(rng: random.Random) -> tuple[Query, ...]:

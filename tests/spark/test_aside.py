@@ -11,6 +11,10 @@ import pytest
 from tests.spark.kit import objects, run, tuples, write_csv
 
 import sash.runtime.batches
+from sash.errors import RunError
+from sash.lang import bind_program
+from sash.runtime.report import Silent
+from sash.runtime.run import run_program
 from sash.runtime.stage import misjudged
 
 ROWS = 3_000
@@ -102,7 +106,7 @@ def test_a_row_that_is_late_only_because_of_an_earlier_chunk_of_its_batch_is_lat
     write_csv(tmp_path / "s.csv", "t,x", [(t, t) for t in (1, 2, 30, 31, 5, 31, 29, 32)])
     runs_again: list[tuple[str, int]] = []
 
-    def spied(*given: Any) -> dict[tuple[str, int], int]:
+    def spied(*given: Any) -> dict[tuple[str, int], int | None]:
         wrong = misjudged(*given)
         runs_again.extend(wrong)
         return wrong
@@ -124,3 +128,24 @@ def test_a_row_that_is_late_only_because_of_an_earlier_chunk_of_its_batch_is_lat
         (7, "late by 1.000000 s"),
     ]
     assert (summary.streams["s"].accepted, summary.streams["s"].late) == (6, 2)
+
+
+def test_a_run_that_loses_most_rows_says_so_as_inline(tmp_path: Path) -> None:
+    rows = [(100, "a", 1), *((i % 40, "b", i) for i in range(2_000))]
+    write_csv(tmp_path / "in.csv", "t,src,x", [*rows, ("soon", "a", 1)])
+    warnings: dict[str, list[str]] = {}
+
+    class Heard(Silent):
+        def __init__(self, runtime: str) -> None:
+            self.heard = warnings.setdefault(runtime, [])
+
+        def warning(self, text: str) -> None:
+            self.heard.append(text)
+
+    for runtime in ("inline", "spark"):
+        program = bind_program(PROGRAM.format(source="csv:in.csv", out=runtime))
+        with pytest.raises(RunError, match="2,001 of 2,002 rows"):
+            run_program(program, base_dir=tmp_path, runtime=runtime, batch_rows=300, fail_on_rejects=0.9)
+        run_program(program, base_dir=tmp_path, runtime=runtime, batch_rows=300, monitor=Heard(runtime))
+    assert warnings["spark"] == warnings["inline"]
+    assert "SLACK 100 SEC would have kept every late row" in warnings["spark"][0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,10 +34,9 @@ def test_neither_memory_nor_checkpoint_grows_with_the_input(
 
     def measured(
         plane: QueryPlane, batch: int, harvest: Harvest, seconds: float | None
-    ) -> dict[str, list[pa.Table]]:
-        answers = answer(plane, batch, harvest, seconds)
+    ) -> Iterator[tuple[str, pa.Table]]:
+        yield from answer(plane, batch, harvest, seconds)
         live.append(plane.live_rows)
-        return answers
 
     def count_files(report: BatchReport) -> None:
         files.append(sum(1 for part in ("panes", "feed") for _ in (checkpoint / part).iterdir()))

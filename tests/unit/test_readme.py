@@ -39,4 +39,4 @@ def test_the_python_session_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     exec(compile(code, "README.md", "exec"), {})
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == ["5 2", "10 2", "  symbol  shares"]
-    assert [line.split()[1:] for line in lines[3:]] == [["IBM", "150"], ["BAC", "500"]]
+    assert [line.split()[1:] for line in lines[3:]] == [["BAC", "500"], ["IBM", "150"]]

@@ -78,4 +78,4 @@ def reconsider(
         for a in (1 / _RELUCTANCE, _RELUCTANCE)
         for b in (1 / _RELUCTANCE, _RELUCTANCE)
     }
-    return None if current in wished or len(wished) > 1 else wished.pop()
+    return wished.pop() if len(wished) == 1 and current not in wished else None

@@ -54,6 +54,9 @@ class RunOptions:
     max_queries: int | None = None
     max_driver_groups: int | None = None
     max_driver_update: int | None = None
+    fail_on_rejects: float | None = None
+    trigger: float | None = None
+    max_batch_time: float | None = None
 
 
 def bind(text: str) -> Program:
@@ -78,11 +81,20 @@ def check_places(program: Program, base_dir: Path) -> None:
         _check_techniques(program)
 
 
+def check_plans(program: Program) -> None:
+    """Raise for what the planning of a run refuses."""
+    from sash.plan.run_plan import plan_run
+
+    plan_run(program)
+
+
 def _check_techniques(program: Program) -> None:
     from sash.archive.techniques import technique_of
     from sash.archive.writer import AUTO
+    from sash.runtime.archiving import archive_place
 
     for archive in program.archives:
+        archive_place(archive)
         if archive.technique != AUTO:
             technique_of(archive.technique).grid(archive.grid)
 
@@ -113,6 +125,9 @@ def run(
         max_queries=options.max_queries,
         max_driver_groups=options.max_driver_groups,
         max_driver_update=options.max_driver_update,
+        fail_on_rejects=options.fail_on_rejects,
+        trigger=options.trigger,
+        max_batch_time=options.max_batch_time,
         debug=options.debug,
         monitor=monitor,
         stop=stop,
@@ -146,6 +161,20 @@ def size(text: str | None, option: str) -> int | None:
     from sash.runtime.sizes import parse_size
 
     return None if text is None else parse_size(text, option)
+
+
+def share(text: str | None, option: str) -> float | None:
+    """A share of rows, as the user wrote it."""
+    from sash.runtime.loss import share_of
+
+    return share_of(text, option)
+
+
+def seconds(text: str | None, option: str) -> float | None:
+    """A duration, as the user wrote it."""
+    from sash.runtime.sizes import parse_seconds
+
+    return None if text is None else parse_seconds(text, option)
 
 
 def explain(
@@ -228,9 +257,13 @@ def _is_key(column: str | None) -> bool:
     return column is not None and column.startswith("k")
 
 
+_STDOUT = (":/dev/stdout", ":/dev/fd/1", ":/proc/self/fd/1")
+
+
 def prints_results(program: Program) -> bool:
     """Whether some query writes its results to standard output."""
-    return any(query.sink.partition(":")[0].lower() == "console" for query in program.queries)
+    sinks = [query.sink.strip() for query in program.queries]
+    return any(sink.partition(":")[0].lower() == "console" or sink.endswith(_STDOUT) for sink in sinks)
 
 
 def ask(

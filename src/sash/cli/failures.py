@@ -2,7 +2,7 @@
 
     SashError                its rendering, exit code as the error says (2 the user's, 1 ours or the data's)
     KeyboardInterrupt        one word, 130
-    BrokenPipeError          nothing, 141: whoever read our output has left
+    BrokenPipeError          nothing, 141: whoever read our output has left; also OutputClosed of a console
     any other exception      one sentence and the hint to use --debug, 1
 
 A stack trace, of Python or of Java, is shown with --debug only. That is why the log of the libraries and the
@@ -11,6 +11,7 @@ traces of their threads are silenced while a command runs: they would print thei
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -25,7 +26,8 @@ from rich.console import Console
 from rich.text import Text
 
 from sash.disk import reason, remedy
-from sash.errors import SashError
+from sash.errors import OutputClosed, SashError
+from sash.files import has_reader
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -40,7 +42,10 @@ def guarded(*, debug: bool = False) -> Iterator[None]:
         except typer.Exit:
             raise
         except SashError as error:
-            _show(error.render(), debug)
+            if isinstance(error, OutputClosed):
+                _drop_output()
+            if not (isinstance(error, OutputClosed) and error.is_quiet):
+                _show(error.render(), debug)
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
             _show("interrupted", debug=False)
@@ -82,7 +87,8 @@ def _show(message: str, debug: bool) -> None:
         if debug:
             console.print(Text(traceback.format_exc().rstrip(), style="dim"))
         console.print(text)
-    except BrokenPipeError:
+    except OSError:
+        # Nobody is there to read it.
         _drop_output()
 
 
@@ -96,7 +102,11 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_closed_pipe(error: BaseException) -> bool:
-    return any(isinstance(link, BrokenPipeError) for link in _chain(error))
+    links = [link for link in _chain(error) if isinstance(link, OSError)]
+    if any(isinstance(link, BrokenPipeError) for link in links):
+        return True
+    # A terminal that has been closed.
+    return any(link.errno == errno.EIO for link in links) and not has_reader(1)
 
 
 def _sash_error_under(error: BaseException) -> SashError | None:
@@ -128,7 +138,7 @@ def _drop_output() -> None:
         stream = getattr(sys, name)
         try:
             stream.flush()
-        except (BrokenPipeError, ValueError):
+        except (OSError, ValueError, AttributeError):
             setattr(sys, name, _Nowhere())
 
 

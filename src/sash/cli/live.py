@@ -86,10 +86,14 @@ class LiveView:
         for text in self._warnings:
             self._console.print(Text(f"warning: {text}", style="yellow"))
         if self._summary is not None:
-            self._console.print(summary_table(self._summary, self._tally, self._hints.unit))
+            self._console.print(summary_table(self._summary, self._tally, self._hints))
 
     def started(self, queries: Mapping[str, str], streams: Mapping[str, str]) -> None:
         self._tally.started(queries, streams)
+
+    def watches(self, query: str) -> bool:
+        """The newest answers are enough."""
+        return False
 
     def batch(self, report: BatchReport) -> None:
         self._tally.batch(report)
@@ -369,7 +373,7 @@ class _Frame:
         return Measurement(options.max_width, options.max_width)
 
 
-def summary_table(summary: Summary, tally: Tally, unit: int | None) -> RenderableType:
+def summary_table(summary: Summary, tally: Tally, hints: Hints) -> RenderableType:
     """The end of a run: what was read, what was answered, how fast."""
     streams = Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False)
     streams.add_column("stream", no_wrap=True, overflow="ellipsis")
@@ -392,8 +396,8 @@ def summary_table(summary: Summary, tally: Tally, unit: int | None) -> Renderabl
     end = verdict(summary, tally.rows)
     line = Text(end.text, style="bold yellow" if end.interrupted else "bold green")
     if summary.clock is not None:
-        line.append(f", clock {show.clock(summary.clock, unit)}", style="not bold dim")
-    aside = kept_aside(summary)
+        line.append(f", clock {show.clock(summary.clock, hints.unit)}", style="not bold dim")
+    aside = kept_aside(summary, hints)
     parts: list[RenderableType] = [table for table in (streams, queries) if table.row_count]
     if aside is not None:
         parts.append(Text(aside, style="dim"))

@@ -8,6 +8,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +22,8 @@ from sash.cli.attended import attend
 from sash.cli.calls import MetricsOptions, RunOptions
 from sash.cli.failures import guarded
 from sash.cli.program_text import read_program
+from sash.errors import UserError
+from sash.files import local_place
 
 app = typer.Typer(
     name="sash",
@@ -37,6 +40,16 @@ experiment_app = typer.Typer(
     no_args_is_help=True,
 )
 app.add_typer(experiment_app, name="experiment")
+
+
+STDOUT = 1
+
+
+def _local(text: str | Path) -> Path:
+    try:
+        return Path(local_place(text, ""))
+    except UserError as error:
+        raise typer.BadParameter(f"{error.message}, but {error.got}; expected {error.expected}") from None
 
 
 class Runtime(enum.StrEnum):
@@ -81,14 +94,24 @@ RuntimeOption = Annotated[
 MasterOption = Annotated[
     str, typer.Option(metavar="M", help="The Spark master: local[*], local[2], spark://host:7077.")
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing but errors and warnings, on standard error.")
+]
 MetricsOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Append a JSON object a batch: rows, times, lag, state by operator."),
+    typer.Option(
+        parser=_local,
+        metavar="FILE",
+        help="Append a JSON object a batch: rows, times, lag, state by operator.",
+    ),
 ]
 PrometheusOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Replace this file after every batch, in the format of Prometheus."),
+    typer.Option(
+        parser=_local,
+        metavar="FILE",
+        help="Replace this file after every batch, in the format of Prometheus.",
+    ),
 ]
 MetricsPortOption = Annotated[
     int | None,
@@ -128,10 +151,29 @@ def run(
     master: MasterOption = "local[*]",
     checkpoint: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep the state here, and go on from it after a stop or a crash."),
+        typer.Option(
+            parser=_local,
+            metavar="DIR",
+            help="Keep the state here, and go on from it after a stop or a crash.",
+        ),
     ] = None,
     batch_rows: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Read at most so many rows a micro-batch.")
+    ] = None,
+    trigger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Time between the starts of batches of live streams, such as 250ms or 1s (default 100ms "
+            "inline, 500ms on Spark).",
+        ),
+    ] = None,
+    max_batch_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Read as much in a batch as it can answer in this time (default 10s), or none.",
+        ),
     ] = None,
     partitions: Annotated[
         int | None,
@@ -140,7 +182,12 @@ def run(
         ),
     ] = None,
     aside: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the files of late and rejected rows go.")
+        Path | None,
+        typer.Option(
+            parser=_local,
+            metavar="DIR",
+            help="Where the files of late and rejected rows go.",
+        ),
     ] = None,
     max_state: Annotated[
         str | None,
@@ -155,7 +202,9 @@ def run(
     record_history: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write down the movements of windows, for sash verify-history to check."
+            parser=_local,
+            metavar="FILE",
+            help="Write down the movements of windows, for sash verify-history to check.",
         ),
     ] = None,
     refresh: Annotated[
@@ -189,6 +238,14 @@ def run(
             "cluster 128MB; none: the driver does all.",
         ),
     ] = None,
+    fail_on_rejects: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="End with exit code 1 if more of a stream's rows are late or rejected, such as 0.1 or 10%, "
+            "or if all are.",
+        ),
+    ] = None,
     metrics: MetricsOption = None,
     prometheus: PrometheusOption = None,
     metrics_port: MetricsPortOption = None,
@@ -198,7 +255,8 @@ def run(
 ) -> None:
     """Run a program until its input ends or you press Ctrl-C.
 
-    The first Ctrl-C stops after the batch that is being worked on; a second one leaves at once.
+    The first Ctrl-C stops after the batch that is being worked on, or abandons it after a second; a second
+    one leaves at once. Outputs end at the last commit.
     """
     with guarded(debug=debug):
         text, base_dir = read_program(file)
@@ -220,6 +278,9 @@ def run(
             max_queries,
             max_driver_groups,
             calls.size(max_driver_update, "--max-driver-update"),
+            calls.share(fail_on_rejects, "--fail-on-rejects"),
+            calls.seconds(trigger, "--trigger"),
+            calls.seconds(max_batch_time, "--max-batch-time"),
         )
         _run(text, base_dir, options, quiet=quiet)
 
@@ -230,11 +291,20 @@ def run(
 def query(
     text: Annotated[str, typer.Argument(metavar="SELECT", help="A one-time query.")],
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The checkpoint of a pipeline that runs, or has run.")
+        Path | None,
+        typer.Option(
+            parser=_local,
+            metavar="DIR",
+            help="The checkpoint of a pipeline that runs, or has run.",
+        ),
     ] = None,
     archive: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DIR", help="The directory of an archive, which needs no pipeline; may repeat."),
+        typer.Option(
+            parser=_local,
+            metavar="DIR",
+            help="The directory of an archive, which needs no pipeline; may repeat.",
+        ),
     ] = None,
     version: Annotated[
         int | None,
@@ -272,6 +342,7 @@ def check(file: ProgramFile, debug: DebugOption = False) -> None:
         text, base_dir = read_program(file)
         program = calls.bind(text)
         calls.check_places(program, base_dir)
+        calls.check_plans(program)
         for line in described.describe(program):
             typer.echo(line)
 
@@ -292,7 +363,9 @@ def explain(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Show how queries fare in the run that has its checkpoint there, too."
+            parser=_local,
+            metavar="DIR",
+            help="Show how queries fare in the run that has its checkpoint there, too.",
         ),
     ] = None,
     quiet: QuietOption = False,
@@ -325,7 +398,9 @@ def run_demo(
     keep: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Keep the program and the results here; else nothing is left behind."
+            parser=_local,
+            metavar="DIR",
+            help="Keep the program and the results here; else nothing is left behind.",
         ),
     ] = None,
     metrics: MetricsOption = None,
@@ -343,13 +418,18 @@ def run_demo(
             _introduce_demo(text, demo.by_hand(keep, seconds, rate))
         told = MetricsOptions(metrics, prometheus, metrics_port, metrics_host)
         options = RunOptions(runtime, master, aside=folder / "aside", debug=debug, metrics=told)
-        _run(text, folder, options, quiet=quiet)
+        _run(text, folder, options, quiet=quiet, is_kept=keep is not None)
 
 
 @app.command("verify-history", epilog="Example:  [bold]sash verify-history history.jsonl[/]")
 def verify_history(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A history that a run with --record-history wrote.")
+        Path,
+        typer.Argument(
+            parser=_local,
+            metavar="FILE",
+            help="A history that a run with --record-history wrote.",
+        ),
     ],
     debug: DebugOption = False,
 ) -> None:
@@ -385,7 +465,14 @@ def run_experiment(
             help="small: minutes on a laptop; paper: the sizes of the publication; some have medium."
         ),
     ] = Scale.small,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where tables and figures go.")] = Path("results"),
+    out: Annotated[
+        Path,
+        typer.Option(
+            parser=_local,
+            metavar="DIR",
+            help="Where tables and figures go.",
+        ),
+    ] = Path("results"),
     debug: DebugOption = False,
 ) -> None:
     """Run one experiment and write its tables and figures."""
@@ -411,21 +498,23 @@ def _progress() -> Iterator[Callable[[str, float], None]]:
         yield lambda doing, share: progress.update(task, description=doing, completed=share)
 
 
-def _run(text: str, base_dir: Path, options: RunOptions, *, quiet: bool) -> None:
+def _run(text: str, base_dir: Path, options: RunOptions, *, quiet: bool, is_kept: bool = True) -> None:
     # Rich's live display is needed here only, and it is not light.
     from sash.cli import described, views
 
     program = calls.bind(text)
+    prints = calls.prints_results(program)
     view = views.choose(
-        calls.hints(program),
+        replace(calls.hints(program), is_kept=is_kept),
         runtime=str(options.runtime),
         quiet=quiet,
-        prints_results=calls.prints_results(program),
+        prints_results=prints,
     )
     for line in described.shown(program):
         typer.echo(line)
     with calls.watched(view, options.metrics) as monitor, view:
-        summary = attend(lambda stop: calls.run(program, base_dir, options, monitor, stop), view)
+        printing = STDOUT if prints or not quiet else None
+        summary = attend(lambda stop: calls.run(program, base_dir, options, monitor, stop), view, printing)
     calls.print_answers(program, summary)
     calls.print_archives(program, base_dir)
 

@@ -1,7 +1,7 @@
 """The log of a run where nobody sees a terminal: a line now and then, and the summary as lines.
 
-At most one line a second, however short the batches are. When whoever reads the lines goes away the run goes
-on: its results are in the sinks.
+At most one line a second, however short the batches are. When whoever reads the lines goes away nothing is
+written any more; whether the run goes on is decided elsewhere (`attended.py`).
 """
 
 from __future__ import annotations
@@ -48,6 +48,10 @@ class PlainView:
             + (", waiting for Spark" if self._runtime == "spark" else "")
         )
 
+    def watches(self, query: str) -> bool:
+        """The newest answers are enough."""
+        return False
+
     def batch(self, report: BatchReport) -> None:
         self._tally.batch(report)
         moment = self._tally.now()
@@ -59,7 +63,7 @@ class PlainView:
         self._write(f"warning: {text}")
 
     def finished(self, summary: Summary) -> None:
-        for line in summary_lines(summary, self._tally, self._hints.unit):
+        for line in summary_lines(summary, self._tally, self._hints):
             self._write(line)
 
     def stopping(self) -> None:
@@ -71,7 +75,7 @@ class PlainView:
         try:
             self._out.write(line + "\n")
             self._out.flush()
-        except BrokenPipeError:
+        except OSError:
             self._is_read = False
 
 
@@ -95,7 +99,7 @@ def batch_line(tally: Tally, report: BatchReport, unit: int | None) -> str:
     return ", ".join(parts)
 
 
-def summary_lines(summary: Summary, tally: Tally, unit: int | None) -> Iterator[str]:
+def summary_lines(summary: Summary, tally: Tally, hints: Hints) -> Iterator[str]:
     for name, counts in summary.streams.items():
         yield (
             f"stream {name}: read {show.count(counts.read)}, accepted {show.count(counts.accepted)}, "
@@ -104,8 +108,8 @@ def summary_lines(summary: Summary, tally: Tally, unit: int | None) -> Iterator[
     for name, rows in summary.answered.items():
         sink = tally.sinks.get(name)
         yield f"query {name}: {show.counted(rows, 'result row')}" + (f" to {sink}" if sink else "")
-    aside = kept_aside(summary)
+    aside = kept_aside(summary, hints)
     if aside is not None:
         yield aside
-    clock = f", clock {show.clock(summary.clock, unit)}" if summary.clock is not None else ""
+    clock = f", clock {show.clock(summary.clock, hints.unit)}" if summary.clock is not None else ""
     yield verdict(summary, tally.rows).text + clock

@@ -6,15 +6,19 @@ import sys
 from pathlib import Path
 
 from sash.errors import UserError
+from sash.files import local_place
+
+# Some editors put a byte order mark in front of UTF-8.
+_MARK = "\ufeff"
 
 
 def read_program(file: str) -> tuple[str, Path]:
     """The text, and the folder that its relative paths start from: that of the file."""
     if file == "-":
-        return sys.stdin.read(), Path.cwd()
-    path = Path(file)
+        return sys.stdin.read().removeprefix(_MARK), Path.cwd()
+    path = Path(local_place(file, "FILE.cql"))
     try:
-        return path.read_text(encoding="utf-8"), path.resolve().parent
+        return path.read_text(encoding="utf-8").removeprefix(_MARK), path.resolve().parent
     except FileNotFoundError:
         raise UserError(
             f"there is no file '{file}'",

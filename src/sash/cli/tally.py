@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sash.cli import format as show
+from sash.cli.hints import Hints
 from sash.runtime.report import BatchReport, StreamCounts, Summary
 
 SPEED_SECONDS = 5.0
@@ -73,11 +74,13 @@ class Verdict:
     interrupted: bool
 
 
-def kept_aside(summary: Summary) -> str | None:
+def kept_aside(summary: Summary, hints: Hints) -> str | None:
     """Where the rows are that took part in no answer, if there are any."""
     counts = total(summary.streams)
     if summary.aside is None or counts.late + counts.rejected == 0:
         return None
+    if not hints.is_kept:
+        return "late and rejected rows are gone with the folder of the run: --keep DIR keeps them"
     return f"late and rejected rows are in {summary.aside}"
 
 
@@ -87,4 +90,6 @@ def verdict(summary: Summary, rows: int) -> Verdict:
         f"{head} {show.counted(summary.batches, 'batch', 'batches')}, {show.counted(rows, 'row')} "
         f"in {show.duration(summary.seconds)} ({show.rate(rows, summary.seconds)})"
     )
+    if summary.abandoned:
+        text += ", without the batch under way"
     return Verdict(text, summary.interrupted)

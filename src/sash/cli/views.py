@@ -1,6 +1,6 @@
 """Which view a run gets.
 
---quiet                          none
+--quiet                          none but for warnings, on stderr
 stdout is a terminal             live, unless results are printed there too (a console: sink)
 otherwise                        plain lines, on stderr where stdout carries results
 """
@@ -8,6 +8,7 @@ otherwise                        plain lines, on stderr where stdout carries res
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -39,6 +40,10 @@ class QuietView(Silent):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         pass
+
+    def warning(self, text: str) -> None:
+        with suppress(BrokenPipeError):
+            print(f"warning: {text}", file=sys.stderr, flush=True)
 
     def stopping(self) -> None:
         pass

@@ -127,7 +127,9 @@ def _fill(variant: Variant, through: int) -> None:
     flow = variant.flow
     place = join_of(flow)
     below = Dataflow(flow.vertices[:place], {str(i): i for i in flow.vertices[place].inputs})
-    held = below.advance(step.sources, step.moment)
+    held: dict[str, Delta] = {}
+    for given in below.advance(step.sources, step.moment):
+        held.update(given)
     tables = [_state(held[str(i)], through) for i in flow.vertices[place].inputs]
     join = flow.vertices[place].operator
     assert join is not None

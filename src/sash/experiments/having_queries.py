@@ -107,7 +107,7 @@ def run(plan: RunPlan, tables: list[pa.Table], way: bool | None, sizes: Sizes) -
     (spec,) = plan.synopses
     group = _Forced(spec, plan.stream(spec.stream))
     group.way = way
-    group.add(plan.queries, None)
+    group.add(plan.queries, {})
     group.begin(SECOND)
     took, rows, check = [], 0, 0
     first = pa.concat_tables(tables[: sizes.longest])

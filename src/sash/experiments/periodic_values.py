@@ -151,7 +151,7 @@ class _Whole(_Fed):
 
     def __init__(self, setting: Setting, fill: Sequence[pa.Array], batch: int) -> None:
         super().__init__(setting)
-        self.group.add(self.plan.queries, None)
+        self.group.add(self.plan.queries, {})
         self._batch = batch
         self.answer: Both = 0, 0
         self.slide(fill)

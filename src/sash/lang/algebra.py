@@ -431,11 +431,16 @@ class OutputKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Output(Node):
-    """How the answer leaves; `window` is that of Wstream."""
+    """How the answer leaves; `window` is that of Wstream.
+
+    `watched` are the windows of an Rstream as they are written, with all of their rows: conditions may come
+    to stand below those of the plan. It is evaluated when a row enters or leaves one of them.
+    """
 
     input: Node
     kind: OutputKind
     window: WindowSpec | None = None
+    watched: tuple[Window, ...] = ()
 
     def __post_init__(self) -> None:
         if (self.window is not None) != (self.kind is OutputKind.WSTREAM):

@@ -46,8 +46,10 @@ Options = tuple[tuple[str, OptionValue], ...]
 class StreamDefinition:
     """CREATE STREAM. `unit` is how many microseconds an integer timestamp counts; 1 for TIMESTAMP.
 
-    `retain` keeps rows for that long. `lifetime` names the column with the lifetime of each row, which
-    counts `lifetime_unit`s and is cut at `max_lifetime`.
+    `max_ahead` says how far ahead a row may be: of the newest row before it, or, where input is live, of the
+    clock on the wall; it may be another one after a restart. `retain` keeps rows for that long. `lifetime`
+    names the column with the lifetime of each row, which counts `lifetime_unit`s and is cut at
+    `max_lifetime`.
     """
 
     name: str
@@ -61,6 +63,7 @@ class StreamDefinition:
     retain: int | None = None
     lifetime: str | None = None
     max_lifetime: int | None = None
+    max_ahead: int | None = field(default=None, compare=False)
 
     def option(self, name: str, default: OptionValue) -> OptionValue:
         return dict(self.options).get(name, default)
@@ -69,6 +72,11 @@ class StreamDefinition:
     def has_integer_time(self) -> bool:
         column = self.schema.get(self.timestamp)
         return column is not None and column.type is Type.BIGINT
+
+    @property
+    def ahead_of_wall(self) -> int:
+        """How far ahead of the clock on the wall a row of live input may be."""
+        return intervals.HOUR if self.max_ahead is None else self.max_ahead
 
     @property
     def lifetime_unit(self) -> int:

@@ -68,6 +68,7 @@ def bind_stream(node: nodes.CreateStream, text: str) -> StreamDefinition:
         retain=_positive(node, "retain", "RETAIN", text),
         lifetime=None if lifetime is None else lifetime.name,
         max_lifetime=_positive(node, "max_lifetime", "MAX LIFETIME", text),
+        max_ahead=_positive(node, "max_ahead", "MAX AHEAD", text),
     )
 
 

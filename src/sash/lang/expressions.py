@@ -201,11 +201,15 @@ class ExpressionParser(parser.Parser):
             self.fail(
                 f"at most {MAX_NESTING} levels of nesting", message="an expression that is nested too deeply"
             )
+        node = self._climb(level)
+        self._nesting -= 1
+        return node
+
+    def _climb(self, level: int) -> Node:
         left = self._negation() if level <= NOT and self.word() == "NOT" else self._unary()
         for _ in range(MAX_CHAIN):
             found = self._operator()
             if found is None or found[0] < level:
-                self._nesting -= 1
                 return left
             operator_level, binary = found
             if operator_level == COMPARISON:
@@ -230,7 +234,8 @@ class ExpressionParser(parser.Parser):
     def _negation(self) -> Node:
         first = self._curr
         self._advance()
-        operand = self.expression_(NOT)
+        # `a NOT IN (…)` is written as NOT a IN (…), which must not be nested more deeply.
+        operand = self.expression_(NOT) if self.word() == "NOT" else self._climb(NOT)
         return mark(exp.Not(this=operand), first, operand)
 
     def _comparison(self, left: Node, binary: type[exp.Expression] | None) -> Node:

@@ -61,6 +61,36 @@ def is_append_only(node: Node) -> bool:
     return all(is_append_only(child) for child in node.children)
 
 
+def as_stream(node: Node) -> Node | None:
+    """The stream that a sub-query is, without its windows; None if it is none.
+
+    Selections, projections and unions of streams that never expire keep every row at its own instant, and so
+    do the results of a sub-query (Istream, or INTERNAL windows).
+    """
+    match node:
+        case Window() if (
+            node.spec.kind is WindowKind.UNBOUNDED and not node.spec.slide and not node.spec.offset
+        ):
+            if is_stream(node.input):
+                return node.input
+            # Results over INTERNAL windows: what is selected of them is no part of the query that gives them.
+            return algebra.Output(node.input, OutputKind.ISTREAM)
+        case algebra.Select() | algebra.Project() | algebra.Union():
+            below = [as_stream(child) for child in node.children]
+            found = tuple(child for child in below if child is not None)
+            return node.with_children(found) if len(found) == len(below) else None
+    return None
+
+
+def is_stream(node: Node) -> bool:
+    """Whether a part of a plan, as it stands below a window, is made of streams alone, row by row."""
+    while isinstance(node, algebra.Select | algebra.Project):
+        node = node.input
+    if isinstance(node, algebra.Union):
+        return is_stream(node.left) and is_stream(node.right)
+    return isinstance(node, algebra.Stream | algebra.Output)
+
+
 def grows(node: Node) -> bool:
     """Whether the relation, as it must be kept, can outgrow any memory."""
     match node:

@@ -105,6 +105,7 @@ class CreateStream(exp.Expression):
         "retain": False,
         "lifetime": False,
         "max_lifetime": False,
+        "max_ahead": False,
         "source": True,
         "options": False,
     }

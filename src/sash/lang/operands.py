@@ -19,6 +19,7 @@ from sqlglot.generators.duckdb import DuckDBGenerator
 
 from sash.errors import BindError, Place, TypeMismatch
 from sash.lang.generator import SYMBOLS, write_chain
+from sash.lang.nesting import MAX_DEPTH, depth_of
 from sash.lang.types import Type
 from sash.lang.values import Scalar
 
@@ -83,6 +84,15 @@ def to_scalar(operand: Operand, text: str) -> Scalar:
     """The finished expression. Its type must be known: callers use `typed` first."""
     assert operand.type is not None
     tree = operand.tree
+    depth = depth_of(tree)
+    if depth > MAX_DEPTH:
+        raise BindError(
+            "an expression that is nested too deeply",
+            place=operand.place,
+            expected=f"at most {MAX_DEPTH} levels of operators",
+            got=str(depth),
+            hint="name parts of it in a sub-query in FROM",
+        )
     inputs = tuple(dict.fromkeys(column.name for column in tree.find_all(exp.Column, bfs=False)))
     return Scalar(
         sql=write(tree),
@@ -90,6 +100,7 @@ def to_scalar(operand: Operand, text: str) -> Scalar:
         inputs=inputs,
         column=tree.name if isinstance(tree, exp.Column) else None,
         text=text,
+        depth=depth,
     )
 
 

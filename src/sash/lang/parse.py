@@ -69,11 +69,6 @@ def unparse(node: exp.Expression) -> str:
 
 
 def _parse_one(dialect: Cql, chunk: list[Token], text: str) -> exp.Expression:
-    try:
-        (node,) = dialect.parser().parse(chunk, text)
-    except RecursionError:
-        raise CqlSyntaxError(
-            "a statement that is nested too deeply", place=Place(text, chunk[0].start, chunk[-1].end + 1)
-        ) from None
+    (node,) = dialect.parser().parse(chunk, text)
     assert isinstance(node, exp.Expression)
     return node

@@ -25,7 +25,7 @@ _STATEMENTS = "a statement: CREATE, DROP, SHOW, EXPLAIN or SELECT"
 _SOURCE = "FROM and the source, such as FROM 'csv:packets.csv'"
 
 # Options that are called like a keyword.
-KEYWORD_OPTIONS = ("join",)
+KEYWORD_OPTIONS = ("join", "null")
 
 Clauses = dict[str, object]
 
@@ -74,7 +74,7 @@ class CqlParser(QueryParser):
             self.fail("TIMESTAMP BY and the column that holds the time")
         self.expect("BY")
         clauses: Clauses = {"timestamp": self.name("the column that holds the time")}
-        self._clauses(clauses, self._STREAM_CLAUSES, "SLACK, RETAIN, LIFETIME, FROM, WITH or ';'")
+        self._clauses(clauses, self._STREAM_CLAUSES, "SLACK, MAX AHEAD, RETAIN, LIFETIME, FROM, WITH or ';'")
         if "source" not in clauses:
             self.fail(_SOURCE)
         return nodes.CreateStream(this=name, columns=columns, **clauses)
@@ -111,7 +111,11 @@ class CqlParser(QueryParser):
             keyword = self._curr
             word = self.word()
             if word not in known:
-                self.fail(expected)
+                # A clause may begin with two words.
+                word = f"{word} {self.word(self._next)}"
+                if word not in known:
+                    self.fail(expected)
+                self._advance()
             key, read = known[word]
             if key in clauses:
                 self.fail("each clause once", message=f"a second {word}", token=keyword)
@@ -129,10 +133,6 @@ class CqlParser(QueryParser):
     def _by(self, what: str) -> exp.Identifier:
         self.expect("BY")
         return self.name(what)
-
-    def _max_lifetime(self) -> Node:
-        self.expect("LIFETIME")
-        return self.duration("how long a row lives at most")
 
     def _non_retroactive(self) -> bool:
         self.expect("RETROACTIVE")
@@ -309,7 +309,8 @@ class CqlParser(QueryParser):
         "SLACK": ("slack", lambda self: self.duration("how late a row may come")),
         "RETAIN": ("retain", lambda self: self.duration("how long rows are kept")),
         "LIFETIME": ("lifetime", lambda self: self._by("the column that holds the lifetime")),
-        "MAX": ("max_lifetime", _max_lifetime),
+        "MAX LIFETIME": ("max_lifetime", lambda self: self.duration("how long a row lives at most")),
+        "MAX AHEAD": ("max_ahead", lambda self: self.duration("how far ahead a row may be")),
         "FROM": ("source", _source_address),
         "WITH": ("options", _options),
     }

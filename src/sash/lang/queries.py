@@ -12,6 +12,7 @@ from sash.lang import algebra, nodes, operands
 from sash.lang.algebra import Field, OutputKind
 from sash.lang.context import BoundQuery, Context, Known, Naming
 from sash.lang.growth import grows, is_internal, is_periodic
+from sash.lang.nesting import MAX_DEPTH, deepest_in
 from sash.lang.scalars import bind
 from sash.lang.scopes import OutputScope
 from sash.lang.select import bind_block, bind_distinct, position_of
@@ -48,12 +49,14 @@ def bind_plan(
         allow_unbounded=allow_unbounded,
         reserved=reserved,
     )
-    try:
-        bound = bind_query(node, ctx, list)
-    except RecursionError:
+    bound = bind_query(node, ctx, list)
+    if deepest_in(bound.node) > MAX_DEPTH:
         raise BindError(
-            "a query that is nested too deeply", place=ctx.place(node), hint="split it into two"
-        ) from None
+            "a query whose expressions are nested too deeply",
+            place=ctx.place(node),
+            expected=f"at most {MAX_DEPTH} levels of operators, those of sub-queries included",
+            hint="split it into two",
+        )
     check_slides(bound.node, ctx)
     if is_one_time:
         _check_one_time(bound.kind, node, ctx)

@@ -11,7 +11,7 @@ from sash.lang import algebra, nodes
 from sash.lang.algebra import Field, OutputKind
 from sash.lang.bound import ArchiveDefinition, RelationDefinition, StreamDefinition
 from sash.lang.context import BoundQuery, Context
-from sash.lang.growth import is_append_only, is_internal
+from sash.lang.growth import as_stream, is_append_only, is_internal, level_windows
 from sash.lang.scopes import Source
 from sash.lang.types import Type
 from sash.lang.windows import UNBOUNDED, bind_window, check_slides
@@ -147,34 +147,47 @@ def _bind_subquery(reference: nodes.QueryReference, ctx: Context) -> Source:
     )
     columns = dict(zip(bound.names, bound.node.fields, strict=True))
     clause = reference.args.get("window")
+    is_stream = bound.kind not in (OutputKind.VIEW, OutputKind.WSTREAM)
+    node: algebra.Node = bound.output() if is_stream else bound.node
     spec = None
     if clause is not None:
         spec = bind_window(clause, ctx, columns)
-        _require_append_only(reference, bound, ctx)
+        node = node if is_stream else _windowed(reference, bound, ctx)
     elif bound.kind is OutputKind.WSTREAM:
         spec = bound.window
     elif bound.kind is not OutputKind.VIEW or is_internal(bound.node):
         spec = UNBOUNDED
-    is_stream = bound.kind not in (OutputKind.VIEW, OutputKind.WSTREAM)
-    node: algebra.Node = bound.output() if is_stream else bound.node
     if spec is not None:
         check_slides(bound.node, ctx)
         node = algebra.Window(node, spec)
     return _source("query", reference, columns, node, ctx)
 
 
-def _require_append_only(reference: nodes.QueryReference, bound: BoundQuery, ctx: Context) -> None:
+def _windowed(reference: nodes.QueryReference, bound: BoundQuery, ctx: Context) -> algebra.Node:
+    """What the window is over, if a sub-query has no output operator: a stream, or append-only results."""
+    clause = reference.args["window"]
     if bound.kind is OutputKind.WSTREAM:
         raise BindError(
             "a window over Wstream, which is a window already",
-            place=ctx.place(reference.args["window"]),
+            place=ctx.place(clause),
             hint="take one of the two windows away",
         )
-    if bound.kind is not OutputKind.VIEW or is_append_only(bound.node):
-        return
-    raise BindError(
-        "a window over a sub-query whose results expire",
-        place=ctx.place(reference.args["window"]),
-        expected="a sub-query that only adds results",
-        hint="make the windows of the sub-query INTERNAL, or put Istream(…) around it",
-    )
+    stream = as_stream(bound.node)
+    if stream is not None:
+        return stream
+    if not is_append_only(bound.node):
+        raise BindError(
+            "a window over a sub-query whose results expire",
+            place=ctx.place(clause),
+            expected="a sub-query that only adds results",
+            hint="make the windows of the sub-query INTERNAL, or put Istream(…) around it",
+        )
+    windows = list(level_windows(bound.node))
+    if not windows or not all(window.is_internal for window in windows):
+        raise BindError(
+            "a window over a sub-query that is not a stream",
+            place=ctx.place(clause),
+            expected="a sub-query that only selects, projects or unites (UNION ALL) streams",
+            hint="put Istream(…) around the sub-query: it makes a stream of its new results",
+        )
+    return bound.node

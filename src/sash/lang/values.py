@@ -24,10 +24,12 @@ class Scalar:
     column: str | None = None
     # Not part of what it is, so not of its repr, by which a checkpoint knows its program.
     text: str = field(default="", compare=False, repr=False)
+    # The levels of operators in it, where it comes from the text of a query.
+    depth: int = field(default=0, compare=False, repr=False)
 
     def __hash__(self) -> int:
         # Tables of expressions are everywhere, and two that differ hardly ever have the same text.
-        return hash(self.sql)
+        return hash(self.sql)  # local hash: for tables of this process
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,17 @@ class AggregateCall:
 
     @property
     def has_bounded_state(self) -> bool:
-        """Whether the aggregate of an endless bag of rows fits a constant number of bytes."""
+        """Whether the aggregate of an endless bag of rows fits a constant number of bytes.
+
+        Approximate ones thin out the panes of windows that slide; of an endless window they keep every
+        value. So does the dictionary of strings, among which a MIN or MAX is found.
+        """
         f = AggregateFunction
-        is_bounded = self.function not in (f.QUANTILE, f.TOP, f.FREQUENT, f.HISTOGRAM)
-        return not self.is_distinct and (is_bounded or self.ranges is not None)
+        match self.function:
+            case f.HISTOGRAM:
+                return self.ranges is not None
+            case f.MIN | f.MAX:
+                return self.argument is None or self.argument.type is not Type.STRING
+            case f.COUNT | f.SUM | f.AVG:
+                return not self.is_distinct
+        return self.function in (f.VAR, f.VAR_POP, f.STDDEV, f.STDDEV_POP)

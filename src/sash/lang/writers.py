@@ -116,6 +116,7 @@ def _create_stream(self: generator.Generator, node: nodes.CreateStream) -> str:
         f"CREATE STREAM {self.sql(node, 'this')} ({_joined(self, node.args['columns'])})"
         f" TIMESTAMP BY {self.sql(node, 'timestamp')}"
         + _clause(self, node, "slack", "SLACK")
+        + _clause(self, node, "max_ahead", "MAX AHEAD")
         + _clause(self, node, "retain", "RETAIN")
         + _clause(self, node, "lifetime", "LIFETIME BY")
         + _clause(self, node, "max_lifetime", "MAX LIFETIME")

@@ -16,8 +16,8 @@ from sash.lang.algebra import Field, OutputKind, SortKey
 from sash.operators.bag import Bag
 from sash.operators.delta import ALWAYS, NEVER, Delta, Ints, Signs, concat, empty_delta
 from sash.operators.net import in_order, net
-from sash.operators.operator import Moment, Operator, State
-from sash.operators.order import first_column, sort_order, value_order
+from sash.operators.operator import Moment, Operator, State, begin_of, news_of
+from sash.operators.order import first_column, in_file_order, sort_order
 from sash.operators.ordered_rows import OrderedRows
 from sash.operators.resample import waiting_delta, waiting_table
 from sash.operators.time_window import next_multiple
@@ -25,50 +25,85 @@ from sash.state.keytable import distinct
 
 
 class Answers(Operator):
-    """What all have in common: changes wait for the first instant of the query, and for their slide."""
+    """What all have in common: changes wait for the first instant of the query, and for their slide.
 
-    def __init__(self, fields: Sequence[Field], streams: Sequence[str], step: int) -> None:
+    Inputs after the first are instants (`instants.py`) at which windows and relations of the query change.
+    `by_moves`: the first of them is the first instant of the query.
+    """
+
+    def __init__(
+        self, fields: Sequence[Field], streams: Sequence[str], step: int, *, by_moves: bool = False
+    ) -> None:
         self.fields = tuple(fields)
         self._streams = tuple(streams)
         self._step = step
+        self._by_moves = by_moves
+        self._moved: int | None = None
         self._waiting = empty_delta(fields)
+        # Changes that came since those were put together.
+        self._later: list[Delta] = []
+        # Whose answers they are; a sub-query's are nobody's.
+        self.query: str | None = None
 
     def _first(self, moment: Moment) -> int | None:
-        first = moment.first_of(self._streams)
+        first = self._moved if self._by_moves else moment.first_of(self._streams)
+        begin = self._joined_at(moment)
+        if first is not None and begin is not None:
+            first = max(first, begin)
         return None if first is None else -(-first // self._step) * self._step
+
+    def _joined_at(self, moment: Moment) -> int | None:
+        """When a query begins that came into a run; None: it has been there from the start."""
+        return None if self.query is None else moment.first.get(begin_of(self.query))
 
     def _begin(self, moment: Moment) -> int | None:
         """The first instant at which something can change."""
         return self._first(moment)
 
-    def _ripe(self, delta: Delta, moment: Moment) -> Delta:
+    def _ripe(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
         """Changes that take effect by now, at the instant at which they do; others wait."""
-        delta = concat([self._waiting, delta], self.fields)
-        self._waiting = empty_delta(self.fields)
+        if self._by_moves and self._moved is None:
+            self._moved = min((int(each.ts.min()) for each in inputs[1:] if len(each)), default=None)
+        delta = inputs[0]
         begin = self._begin(moment)
         if begin is None or begin > moment.through:
-            self._waiting = delta
+            if len(delta):
+                self._later.append(delta)
             return empty_delta(self.fields)
+        delta = concat([self._waiting, *self._later, delta], self.fields)
+        self._waiting, self._later = empty_delta(self.fields), []
         ts = np.maximum(delta.ts, begin)
         return Delta(ts, delta.exp, delta.columns, delta.sign)
 
+    def _gather(self) -> None:
+        """Put together what waits."""
+        if self._later:
+            self._waiting, self._later = concat([self._waiting, *self._later], self.fields), []
+
     def snapshot(self) -> State:
-        return {"waiting": waiting_table(self._waiting)}
+        self._gather()
+        moved = {} if self._moved is None else {"moved": pa.table({"moved": [self._moved]})}
+        return {"waiting": waiting_table(self._waiting), **moved}
 
     def restore(self, state: State) -> None:
         self._waiting = waiting_delta(state["waiting"])
+        if "moved" in state:
+            self._moved = int(state["moved"].column("moved")[0].as_py())
 
     @property
     def state_rows(self) -> int:
-        return len(self._waiting)
+        return len(self._waiting) + sum(map(len, self._later))
 
     @property
     def state_bytes(self) -> int:
-        return self._waiting.nbytes
+        return self._waiting.nbytes + sum(delta.nbytes for delta in self._later)
 
 
 class ChangeLog(Answers):
-    """A view, Istream or Dstream: what enters and leaves at each instant, or one of both."""
+    """A view, Istream or Dstream: what enters and leaves at each instant, or one of both.
+
+    Rstream of rows that are there at one instant is what enters, also where equal rows leave.
+    """
 
     def __init__(
         self,
@@ -78,17 +113,25 @@ class ChangeLog(Answers):
         kind: OutputKind = OutputKind.VIEW,
         *,
         is_net: bool = False,
+        by_moves: bool = False,
     ) -> None:
-        super().__init__(fields, streams, step)
+        super().__init__(fields, streams, step, by_moves=by_moves)
         self._kind = kind
         self._is_net = is_net
         self._has_begun = False
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
-        ripe = self._ripe(inputs[0], moment)
+        ripe = self._ripe(inputs, moment)
+        if self._kind is OutputKind.RSTREAM:
+            entering = ripe.entering.sorted()
+            return Delta(entering.ts, entering.exp, entering.columns)
         # Changes from before the first instant are told together with those of that instant.
         changes = in_order(ripe) if self._is_net and self._has_begun else net(ripe)
         self._has_begun = self._has_begun or len(ripe) > 0
+        if self.query is not None and len(changes) and news_of(self.query) in moment.first:
+            begin = self._joined_at(moment)
+            if begin is not None:
+                changes = changes.filter(changes.ts > -(-begin // self._step) * self._step)
         match self._kind:
             case OutputKind.ISTREAM:
                 entering = changes.entering
@@ -117,14 +160,15 @@ class Lives(Answers):
         life: int | None,
         *,
         may_be_taken_back: bool,
+        by_moves: bool = False,
     ) -> None:
-        super().__init__(fields, streams, step)
+        super().__init__(fields, streams, step, by_moves=by_moves)
         self._every = every
         self.life = life
         self.may_be_taken_back = may_be_taken_back
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
-        ripe = self._ripe(inputs[0], moment)
+        ripe = self._ripe(inputs, moment)
         if not len(ripe):
             return ripe
         reached = moment.through // self._every * self._every
@@ -133,21 +177,23 @@ class Lives(Answers):
 
 
 class Sequenced(Operator):
-    """The stream that a sub-query gives: in the order of time and, within an instant, of its values.
+    """The stream that a sub-query gives, in the order of time.
 
-    `name` stands for the stream where the first instant of a query over it is asked for.
+    Within an instant rows are in `order`, by sort keys and then by their values; None: as they come. `name`
+    stands for the stream where the first instant of a query over it is asked for.
     """
 
-    def __init__(self, fields: Sequence[Field], name: str) -> None:
+    def __init__(self, fields: Sequence[Field], name: str, order: Sequence[SortKey] | None) -> None:
         self.fields = tuple(fields)
         self.name = name
         self.first: int | None = None
+        self._order = order
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
         (delta,) = inputs
         if len(delta) and self.first is None:
             self.first = int(delta.ts.min())
-        return delta.take(value_order(delta.ts, delta.columns, self.fields)) if len(delta) > 1 else delta
+        return delta.sorted() if self._order is None else in_file_order(delta, self.fields, self._order)
 
     def snapshot(self) -> State:
         return {"first": pa.table({"first": pa.array([self.first], pa.int64())})}
@@ -171,14 +217,30 @@ class Relations(Answers):
         step: int,
         order: Sequence[SortKey] = (),
         limit: int | None = None,
+        *,
+        by_moves: bool = False,
     ) -> None:
-        super().__init__(fields, streams, step)
+        super().__init__(fields, streams, step, by_moves=by_moves)
         self._bag = Bag(fields)
         self._order = tuple(order)
         self._limit = limit
         self._ordered: OrderedRows | None = None
         if self._stays_in_order and (order or limit is not None):
             self._ordered = OrderedRows(order[0] if order else first_column(fields), fields)
+
+    def slices(self, inputs: Sequence[Delta], moment: Moment, most: int) -> Sequence[int]:
+        """Every look at the relation may give all of it."""
+        rows = int(self._bag.count.sum()) + len(inputs[0]) + super().state_rows
+        rows = rows if self._limit is None else min(rows, self._limit)
+        looks = self._looks(inputs, moment)
+        if len(looks) * rows <= most:
+            return ()
+        ends = looks[max(1, most // rows) - 1 :: max(1, most // rows)]
+        return (*(int(end) for end in ends if end < moment.through), moment.through)
+
+    def _looks(self, inputs: Sequence[Delta], moment: Moment) -> Ints | range:
+        """The instants at which the relation may be looked at, in their order."""
+        return distinct(inputs[0].ts)
 
     def _know(self, changes: Delta) -> Ints:
         """The numbers of the rows that changes are about."""
@@ -263,8 +325,11 @@ class Once(Relations):
         """A query over relations alone needs no stream to begin."""
         return super()._begin(moment) if self._streams else ALWAYS
 
+    def _looks(self, inputs: Sequence[Delta], moment: Moment) -> Ints | range:
+        return range(0)
+
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
-        changes = net(self._ripe(inputs[0], moment))
+        changes = net(self._ripe(inputs, moment))
         values = self._know(changes)
         self._change(values, changes.signs())
         self._forget(values)
@@ -275,9 +340,7 @@ class Once(Relations):
         return self._bag.columns(self._rows())
 
     def _rows(self) -> Ints:
-        rows = self._bag.live()
-        if self._order or self._limit is not None:
-            rows = self._sorted(rows)
+        rows = self._sorted(self._bag.live())
         return np.repeat(rows, self._bag.count[rows])[: self._limit]
 
 
@@ -285,6 +348,14 @@ class Sliding(Relations):
     """The base of what looks at the relation at every slide; `_next` is the slide that comes."""
 
     _next: int | None = None
+
+    def _looks(self, inputs: Sequence[Delta], moment: Moment) -> Ints | range:
+        first = self._first(moment) if self._next is None else self._next
+        if first is None and self._by_moves:
+            first = min((int(each.ts.min()) for each in inputs[1:] if len(each)), default=None)
+        if first is None or first > moment.through:
+            return range(0)
+        return range(-(-first // self._step) * self._step, moment.through + 1, self._step)
 
     def _begun(self, moment: Moment) -> None:
         """Know the first slide, but not before its time: an earlier row may still come within the SLACK."""
@@ -316,7 +387,7 @@ class Sliding(Relations):
 
 
 class Snapshots(Sliding):
-    """Rstream: the whole relation at every slide, or whenever it changes (`slides` false)."""
+    """Rstream: the whole relation at every slide, or at the instants that are given (`slides` false)."""
 
     def __init__(
         self,
@@ -327,28 +398,53 @@ class Snapshots(Sliding):
         slides: bool,
         order: Sequence[SortKey] = (),
         limit: int | None = None,
+        by_moves: bool = False,
     ) -> None:
-        super().__init__(fields, streams, step, order, limit)
+        super().__init__(fields, streams, step, order, limit, by_moves=by_moves)
         self._slides = slides
 
-    def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
-        changes = net(self._ripe(inputs[0], moment))
+    def _looks(self, inputs: Sequence[Delta], moment: Moment) -> Ints | range:
         if self._slides:
-            self._begun(moment)
+            return super()._looks(inputs, moment)
+        return distinct(np.concatenate([each.ts for each in inputs]))
+
+    def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
+        changes = net(self._ripe(inputs, moment))
+        was_begun = self._next is not None
+        self._begun(moment)
         values = self._know(changes)
         signs = changes.signs()
         instants: list[int] = []
         rows: list[Ints] = []
-        for instant, where in by_instant(changes.ts):
-            self._look(instant - 1, instants, rows)
-            self._change(values[where], signs[where])
-            if not self._slides:
-                instants.append(instant)
-                rows.append(self._rows())
-        self._look(moment.through, instants, rows)
+        if not self._slides:
+            self._look_at(self._asked(inputs[1:], changes, was_begun), changes, values, instants, rows)
+        else:
+            for instant, where in by_instant(changes.ts):
+                self._look(instant - 1, instants, rows)
+                self._change(values[where], signs[where])
+            self._look(moment.through, instants, rows)
         given = self._at(instants, rows)
         self._forget(values)
         return given
+
+    def _asked(self, inputs: Sequence[Delta], changes: Delta, was_begun: bool) -> Ints:
+        """The instants at which it is evaluated: the first, and those at which rows come and go."""
+        if self._next is None:
+            return np.zeros(0, dtype=np.int64)
+        begun = np.zeros(0, dtype=np.int64) if was_begun else np.array([self._next], dtype=np.int64)
+        found = np.unique(np.concatenate([begun, changes.ts, *(each.ts for each in inputs)]))
+        return found[found >= self._next]
+
+    def _look_at(
+        self, asked: Ints, changes: Delta, values: Ints, instants: list[int], rows: list[Ints]
+    ) -> None:
+        signs, done = changes.signs(), 0
+        for instant, stop in zip(asked, np.searchsorted(changes.ts, asked, side="right"), strict=True):
+            if stop > done:
+                self._change(values[done:stop], signs[done:stop])
+                done = int(stop)
+            instants.append(int(instant))
+            rows.append(self._rows())
 
 
 class Limited(Relations):
@@ -361,12 +457,14 @@ class Limited(Relations):
         step: int,
         order: Sequence[SortKey],
         limit: int | None,
+        *,
+        by_moves: bool = False,
     ) -> None:
-        super().__init__(fields, streams, step, order, limit)
+        super().__init__(fields, streams, step, order, limit, by_moves=by_moves)
         self._shown: Bag = Bag(fields)
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
-        changes = net(self._ripe(inputs[0], moment))
+        changes = net(self._ripe(inputs, moment))
         values = self._know(changes)
         signs = changes.signs()
         given: list[Delta] = []
@@ -419,10 +517,12 @@ class Restored(Sliding):
         return moment.first_of(self._streams)
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
-        changes = net(self._ripe(inputs[0], moment))
+        changes = net(self._ripe(inputs, moment))
         if self._whole:
             self._begun(moment)
         slide = next_multiple(changes.ts, self._step)
+        begin = self._joined_at(moment)
+        begin = None if begin is None else -(-begin // self._step) * self._step
         if len(slide) and int(slide.max()) > moment.through:
             self._waiting = changes.filter(slide > moment.through)
             changes = changes.filter(slide <= moment.through)
@@ -433,8 +533,14 @@ class Restored(Sliding):
         rows: list[Ints] = []
         for instant, where in by_instant(slide):
             self._look(instant - 1, instants, rows)
+            restored = self._restored(values[where], signs[where])
+            if begin is not None and instant <= begin:
+                # What came and went before is not known in full.
+                if instant < begin or not self._whole:
+                    continue
+                restored = restored[:0]
             instants.append(instant)
-            rows.append(self._restored(values[where], signs[where]))
+            rows.append(restored)
             if self._whole:
                 rows[-1] = np.concatenate([self._rows(), rows[-1]])
                 self._next = instant + self._step

@@ -17,21 +17,24 @@ is announced to them first, from the buffer that fits its pattern.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from sash.errors import InternalError
 from sash.lang import algebra
 from sash.lang.algebra import Equality, Field, Node, OutputKind, WindowKind, WindowSpec
+from sash.lang.growth import is_stream
 from sash.lang.types import Type
 from sash.lang.values import Named, Scalar
 from sash.operators.aggregates.frequent_lists import SUB_WINDOWS, Cut
 from sash.operators.announce import Announcer
-from sash.operators.answers import ChangeLog, Limited, Lives, Once, Restored, Sequenced, Snapshots
+from sash.operators.answers import Answers, ChangeLog, Limited, Lives, Once, Restored, Sequenced, Snapshots
 from sash.operators.anti_join import AntiJoin
 from sash.operators.dataflow import Dataflow, Place, Vertex
 from sash.operators.delta_star import DeltaStar
 from sash.operators.division import (
+    IN_ORDER,
     WHOLE,
     Division,
     Free,
@@ -47,6 +50,7 @@ from sash.operators.division import (
 )
 from sash.operators.group import Grouping
 from sash.operators.identify import ROW, Identify
+from sash.operators.instants import Instants
 from sash.operators.join import JoinInput, WindowJoin
 from sash.operators.lasting import Lasting
 from sash.operators.lookup_join import LookupJoin
@@ -62,17 +66,21 @@ from sash.operators.time_window import TimeWindow
 from sash.operators.union import MergeUnion
 from sash.plan.canonical import canonical
 from sash.plan.cost import Strategy, strategy_below
+from sash.plan.digests import digest
 from sash.plan.join_synopses import JoinReader, JoinSpec, SharedJoin, readers_in
 from sash.plan.lifetimes import longest_life
 from sash.plan.patterns import Pattern, pattern_of
 from sash.plan.physical import Exec, JoinAlgorithm, JoinExec
+from sash.plan.row_order import has_partitions, in_order_of_arrival, row_order
 from sash.plan.run_plan import (
     ContinuousQuery,
     RunPlan,
     is_internal,
     is_scan,
     leaf_of,
+    moves_by_rows,
     slide_of,
+    watched_apart,
     windows_of,
 )
 from sash.state.expirations import CalendarQueue, Expirations, Fifo, ScanList, Silent
@@ -105,10 +113,15 @@ class Level:
     is_mixed: bool = False
     # The join that feeds join synopses which this is part of: it has windows of its own.
     join: str | None = None
+    # Whether rows come in order of arrival, though windows count those of each partition.
+    in_order: bool = False
+    # Windows move after so many rows: the first move is the first instant.
+    by_moves: bool = False
 
 
-JoinSynopses = Callable[[JoinSpec, Sequence[Field]], tuple[Operator, Operator]]
-"""Makes the operator that pre-aggregates join results with some fields, and that which keeps the synopsis."""
+JoinSynopses = Callable[[JoinSpec, Sequence[Field], int], tuple[Operator, Operator]]
+"""Makes the operator that pre-aggregates join results with some fields, which are looked at every so often,
+and that which keeps the synopsis."""
 
 
 def build(plan: RunPlan, join_synopsis: JoinSynopses | None = None) -> Dataflow:
@@ -160,7 +173,7 @@ class _Builder:
         self._scans = {canonical(scan.node): scan.name for scan in plan.scans}
         self._relations = {relation.name: relation for relation in plan.relations}
         self._streams = {stream.name: stream for stream in plan.streams}
-        self._named = plan.named
+        self._feed_of = plan.feed
         self._known: dict[object, Edge] = {}
         # The vertices that were made for a node, by what is known of it.
         self._made: dict[object, tuple[int, ...]] = {}
@@ -181,6 +194,13 @@ class _Builder:
             edge = (self._once if is_once else self._answer)(query.physical, level)
         vertex = edge.vertex
         self.flow.outputs[query.name] = vertex
+        tops = [vertex]
+        if isinstance(query.physical.inputs[0].logical, algebra.Limit):
+            tops.extend(self.flow.vertices[vertex].inputs)
+        for number in tops:
+            top = self.flow.vertices[number].operator
+            if isinstance(top, Answers):
+                top.query = query.name
         made = {number for place in self._places.values() for number in place.made}
         rest = (number for number in range(first, len(self.flow.vertices)) if number not in made)
         self._places[query.physical.logical] = Place(vertex, tuple(rest))
@@ -244,7 +264,8 @@ class _Builder:
     def _once(self, node: Exec, level: Level) -> Edge:
         below, order, limit = _limited(node.inputs[0])
         edge = self._announced(self._relation(below, level), level.strategy)
-        return self._end(Once(edge.fields, level.streams, level.step, order, limit), edge)
+        once = Once(edge.fields, level.streams, level.step, order, limit, by_moves=level.by_moves)
+        return self._end(once, edge, self._moves(node, level))
 
     def _archived(self, node: Exec, level: Level, every: int) -> Edge:
         """What an archive is given: rows with their lives where all are foreseen, else each departure."""
@@ -259,52 +280,125 @@ class _Builder:
         if life is None:
             edge = self._announced(edge, level.strategy)
         if limit is not None:
-            limited = Limited(edge.fields, level.streams, level.step, order, limit)
-            edge = self._explicit(limited, WHOLE, edge)
-        lives = Lives(edge.fields, level.streams, level.step, every, life, may_be_taken_back=edge.is_negative)
-        return self._end(lives, edge)
+            edge = self._first_rows(node, level, edge, order, limit)
+        lives = Lives(
+            edge.fields,
+            level.streams,
+            level.step,
+            every,
+            life,
+            may_be_taken_back=edge.is_negative,
+            by_moves=level.by_moves,
+        )
+        return self._end(lives, edge, self._moves(node, level))
+
+    def _first_rows(
+        self, node: Exec, level: Level, edge: Edge, order: Sequence[algebra.SortKey], limit: int
+    ) -> Edge:
+        limited = Limited(edge.fields, level.streams, level.step, order, limit, by_moves=level.by_moves)
+        return self._explicit(limited, WHOLE, edge, *self._moves(node, level))
 
     def _answer(self, node: Exec, level: Level) -> Edge:
         output = node.logical
         assert isinstance(output, algebra.Output)
         below, order, limit = _limited(node.inputs[0])
+        is_ordered = in_order_of_arrival(output)
         if output.kind is OutputKind.WSTREAM:
             assert output.window is not None
             elements = self._elements(below, level)
             edge = self._announced(self._window(elements, output.window, level), level.strategy)
             return self._end(ChangeLog(edge.fields, level.streams, level.unit), edge)
-        if is_internal(output):
-            if output.kind is OutputKind.RSTREAM:
-                edge = self._elements(below, level)
-                operator: Operator = Snapshots(
-                    edge.fields, level.streams, level.step, slides=level.slide is not None
-                )
-                return self._end(operator, edge)
-            edge = self._elements(below, level)
-            kind = OutputKind.DSTREAM if output.kind is OutputKind.DSTREAM else OutputKind.ISTREAM
-            return self._end(ChangeLog(edge.fields, level.streams, level.step, kind), edge)
-        edge = self._announced(self._relation(below, level), level.strategy)
         slides = level.slide is not None
+        moves = self._moves(node, level)
+        if is_internal(output):
+            edge = self._elements(below, level)
+            if output.kind is OutputKind.RSTREAM:
+                operator: Operator = Snapshots(
+                    edge.fields, level.streams, level.step, slides=slides, by_moves=level.by_moves
+                )
+                return self._end(operator, edge, moves if slides else self._instants(node, level))
+            kind = OutputKind.DSTREAM if output.kind is OutputKind.DSTREAM else OutputKind.ISTREAM
+            operator = ChangeLog(edge.fields, level.streams, level.step, kind, by_moves=level.by_moves)
+            return self._end(operator, edge, moves, is_ordered=is_ordered)
+        edge = self._announced(self._relation(below, level), level.strategy)
         if limit is not None and output.kind is not OutputKind.RSTREAM:
-            limited = Limited(edge.fields, level.streams, level.step, order, limit)
-            edge = self._explicit(limited, WHOLE, edge)
+            edge = self._first_rows(node, level, edge, order, limit)
         match output.kind:
+            case OutputKind.RSTREAM if is_ordered:
+                operator = ChangeLog(edge.fields, level.streams, level.step, output.kind)
             case OutputKind.RSTREAM:
+                moves = moves if slides else self._instants(node, level)
                 operator = Snapshots(
-                    edge.fields, level.streams, level.step, slides=slides, order=order, limit=limit
+                    edge.fields,
+                    level.streams,
+                    level.step,
+                    slides=slides,
+                    order=order,
+                    limit=limit,
+                    by_moves=level.by_moves,
                 )
             case OutputKind.ISTREAM_RESTORE | OutputKind.RSTREAM_RESTORE:
                 assert level.slide is not None
                 whole = output.kind is OutputKind.RSTREAM_RESTORE
                 operator = Restored(edge.fields, level.streams, level.slide, whole=whole)
             case _:
-                operator = ChangeLog(edge.fields, level.streams, level.step, output.kind, is_net=edge.is_net)
-        return self._end(operator, edge)
+                operator = ChangeLog(
+                    edge.fields,
+                    level.streams,
+                    level.step,
+                    output.kind,
+                    is_net=edge.is_net,
+                    by_moves=level.by_moves,
+                )
+        return self._end(operator, edge, moves, is_ordered=is_ordered)
 
-    def _end(self, operator: Operator, edge: Edge) -> Edge:
+    def _end(
+        self, operator: Operator, edge: Edge, moves: Sequence[Edge] = (), *, is_ordered: bool = False
+    ) -> Edge:
         # A change log only needs equal rows together; whatever looks at a whole relation needs all of it.
-        division = by_row(edge.fields) if isinstance(operator, ChangeLog) else WHOLE
-        return Edge(self._vertex(operator, [edge], division), edge.fields, is_negative=True)
+        division = by_row(edge.fields) if isinstance(operator, ChangeLog) and not moves else WHOLE
+        division = IN_ORDER if is_ordered else division
+        return Edge(self._vertex(operator, [edge, *moves], division), edge.fields, is_negative=True)
+
+    # ------------------------------------------------------------------ instants
+
+    def _moves(self, node: Exec, level: Level) -> tuple[Edge, ...]:
+        """When windows move that do so after some rows; nothing for other queries."""
+        if not level.by_moves:
+            return ()
+        windows = (self._relation(window, level, keeps_internal=True) for window in _level_windows(node))
+        return tuple(self._instants_of(window, level) for window in windows)
+
+    def _instants(self, node: Exec, level: Level) -> tuple[Edge, ...]:
+        """When a row enters or leaves a window or a relation of a query.
+
+        Where a condition has come to stand below a window, it takes another one that has all rows.
+        """
+        output = node.logical
+        assert isinstance(output, algebra.Output)
+        apart = watched_apart(output)
+        narrowed = {leaf_of(window.input).qualifier for window in apart}
+        windows = [
+            self._relation(window, level, keeps_internal=True)
+            for window in _level_windows(node)
+            if not (is_scan(below := window.inputs[0].logical) and leaf_of(below).qualifier in narrowed)
+        ]
+        for each in apart:
+            has_lifetimes = leaf_of(each.input).has_lifetime
+            source = self._scans[canonical(each.input)]
+            rows = self._source(source, each.input.fields, is_foreseen=has_lifetimes)
+            windows.append(self._window(rows, each.spec, level))
+        relations = dict.fromkeys(
+            each.name for each in _until_windows(output) if isinstance(each, algebra.Relation)
+        )
+        feeds = (self._known.get(("feed", name)) for name in relations)
+        return tuple(self._instants_of(edge, level) for edge in (*windows, *feeds) if edge is not None)
+
+    def _instants_of(self, edge: Edge, level: Level) -> Edge:
+        key = ("instants", edge.vertex, level.unit)
+        if key not in self._known:
+            self._known[key] = Edge(self._vertex(Instants(level.unit), [edge], Free(())), ())
+        return self._known[key]
 
     def _elements(self, node: Exec, level: Level) -> Edge:
         """The append-only stream of a query's results (002, sections 3.3.2 and 3.3.3).
@@ -317,9 +411,13 @@ class _Builder:
         if level.slide is not None and has_values:
             operator: Operator = Snapshots(edge.fields, level.streams, level.step, slides=True)
         else:
-            operator = ChangeLog(edge.fields, level.streams, level.step, OutputKind.ISTREAM)
-        stream = Edge(self._vertex(operator, [edge]), edge.fields)
-        return self._same(Sequenced(edge.fields, stream_name(node.logical)), stream, WHOLE)
+            operator = ChangeLog(
+                edge.fields, level.streams, level.step, OutputKind.ISTREAM, by_moves=level.by_moves
+            )
+        stream = Edge(self._vertex(operator, [edge, *self._moves(node, level)]), edge.fields)
+        order = None if in_order_of_arrival(node.logical) else ()
+        name = stream_name(node.logical, level.unit)
+        return self._same(Sequenced(edge.fields, name, order), stream, WHOLE)
 
     # ------------------------------------------------------------------ relations
 
@@ -414,25 +512,43 @@ class _Builder:
         inner = _level(logical, level.strategy, level.unit)
         if isinstance(logical, algebra.Output):
             edge = self._answer(node, inner)
-            sequenced = Sequenced(edge.fields, stream_name(logical))
+            sequenced = Sequenced(edge.fields, stream_name(logical, level.unit), row_order(logical))
             return self._same(sequenced, replace(edge, is_negative=False), WHOLE)
-        if isinstance(logical, algebra.Select | algebra.Project) and _is_over_output(logical):
-            # What was pushed below the window filters and projects the rows of the stream.
-            edge = self._stream(node.inputs[0], level)
-            if isinstance(logical, algebra.Select):
-                return self._same(Selection(edge.fields, logical.predicate), edge)
-            return self._projected(edge, logical.outputs)
-        if not is_internal(logical) and not any(isinstance(n, algebra.Output) for n in logical.walk()):
+        if is_stream(logical):
+            edge = self._over_streams(logical, [self._stream(below, level) for below in node.inputs])
+            self._places[logical] = Place(edge.vertex, (edge.vertex,))
+            return edge
+        if not is_internal(logical):
             raise InternalError("a window over a sub-query whose windows are not internal")
         return self._elements(node, inner)
+
+    def _over_streams(self, logical: Node, inputs: Sequence[Edge]) -> Edge:
+        """What filters, projects and unites the rows of streams before a window sees them."""
+        match logical:
+            case algebra.Select():
+                return self._same(Selection(inputs[0].fields, logical.predicate), inputs[0])
+            case algebra.Project():
+                return self._projected(inputs[0], logical.outputs)
+            case algebra.Union():
+                united = MergeUnion(logical.fields, of_streams=True)
+                return self._put(united, unchanged(logical.fields, len(inputs)), *inputs)
+        raise InternalError(f"a {type(logical).__name__} is no part of a stream")
 
     def _window(self, edge: Edge, spec: WindowSpec, level: Level) -> Edge:
         if spec.kind is WindowKind.ROWS:
             assert spec.rows is not None
             names = [field.name for field in edge.fields]
             partition = [names.index(name) for name in spec.partition]
-            rows = RowsWindow(edge.fields, spec.rows, spec.slide or 1, partition, marks=level.is_mixed)
-            vertex = self._vertex(rows, [edge], by_columns(partition, edge.fields))
+            rows = RowsWindow(
+                edge.fields,
+                spec.rows,
+                spec.slide or 1,
+                partition,
+                marks=level.is_mixed,
+                in_order=level.in_order,
+            )
+            division = IN_ORDER if level.in_order else by_columns(partition, edge.fields)
+            vertex = self._vertex(rows, [edge], division)
             return Edge(vertex, edge.fields, is_foreseen=edge.is_foreseen, is_negative=True)
         length = spec.range
         if spec.kind is WindowKind.NOW:
@@ -457,7 +573,7 @@ class _Builder:
         known = ("feed", logical.name)
         if known not in self._known:
             fields = tuple(Field(column.name, column.type) for column in definition.schema)
-            source = self._source(self._named(logical.name), fields)
+            source = self._source(self._feed_of(logical.name), fields)
             ordered = [
                 *visible,
                 *([definition.operation] if definition.operation is not None else []),
@@ -505,6 +621,7 @@ class _Builder:
             logical.fields,
             arrow_types(explicit.fields),
             fifo=_comes_in_order(logical.input, edge),
+            endless=not explicit.is_negative,
             cut=_sub_windows(logical.input, level.unit),
         )
         return self._explicit(grouping, by_columns(range(len(logical.keys)), explicit.fields), explicit)
@@ -552,7 +669,7 @@ class _Builder:
             self._reading = reading
             nodes = [node for node in join.physical.logical.walk() if node in self._places]
             self._fed.setdefault(join.source, {node: self._places[node] for node in nodes})
-            partials, operator = self._join_synopsis(shared.spec, edge.fields)
+            partials, operator = self._join_synopsis(shared.spec, edge.fields, join.step)
             keys = len(shared.spec.keys)
             kept = [column(i, edge.fields) for i in range(keys)]
             added = Free((*kept, *[None] * (len(partials.fields) - keys)))
@@ -581,7 +698,8 @@ class _Builder:
             any(each.is_foreseen for each in edges if not each.is_internal),
             any(each.is_negative for each in edges if not each.is_internal),
         )
-        if below.step != level.step:
+        # What reads a join synopsis sees its results at boundaries only: they need not wait until then.
+        if below.step != level.step and level.join is None:
             edge = self._same(Resample(edge.fields, level.step), edge)
         return edge
 
@@ -650,20 +768,59 @@ class _Builder:
         relation = logical.relation
         if relation.is_revised:
             return self._retroactive(node, logical, level)
-        inner = replace(level, strategy=strategy_below(logical, level.strategy))
-        left = self._relation(node.inputs[0], inner, defer=True, keeps_internal=True)
-        right = self._relation_rows(relation, level)
+        edge = self._joined_on_arrival(node, logical, level)
+        if edge is None:
+            # Pairs arrive when the later row does, whenever they are looked at.
+            step = level.step if level.is_mixed or relation.is_static else level.unit
+            inner = replace(level, strategy=strategy_below(logical, level.strategy), step=step)
+            left = self._relation(node.inputs[0], inner, defer=True, keeps_internal=True)
+            edge = self._looked_up(logical, left, level)
+            if step != level.step:
+                edge = self._same(Resample(edge.fields, level.step), edge)
+        return self._announced(edge, level.strategy) if level.strategy is Strategy.NT else edge
+
+    def _looked_up(self, logical: algebra.RelationJoin, left: Edge, level: Level) -> Edge:
         lookup = LookupJoin(
             left.fields,
-            relation.fields,
+            logical.relation.fields,
             logical.left_keys,
             logical.right_keys,
             logical.residual,
             is_outer=logical.is_outer,
         )
-        division = widened(left.fields, len(relation.fields), others_everywhere=True)
-        edge = replace(left, vertex=self._vertex(lookup, [left, right], division), fields=lookup.fields)
-        return self._announced(edge, level.strategy) if level.strategy is Strategy.NT else edge
+        right = self._relation_rows(logical.relation, level)
+        division = widened(left.fields, len(logical.relation.fields), others_everywhere=True)
+        return replace(left, vertex=self._vertex(lookup, [left, right], division), fields=lookup.fields)
+
+    def _joined_on_arrival(self, node: Exec, logical: algebra.RelationJoin, level: Level) -> Edge | None:
+        """The join below the window, where a row is when it arrives; None if that is where it is anyway.
+
+        Joins of several windows are looked at as often as time goes on, so they need no such thing.
+        """
+        spec = _only_window(logical)
+        if logical.relation.is_static or spec is None or (level.step == level.unit and not spec.offset):
+            return None
+        edge = self._window(self._arriving(node, level), spec, level)
+        return replace(edge, is_ordered=False, is_internal=level.is_mixed and spec.is_internal)
+
+    def _arriving(self, node: Exec, level: Level) -> Edge:
+        """The rows of a window with what is computed above it, as they arrive."""
+        logical = node.logical
+        if isinstance(logical, algebra.Window):
+            edge = self._stream(node.inputs[0], level)
+        else:
+            below = self._arriving(node.inputs[0], level)
+            match logical:
+                case algebra.Select():
+                    edge = self._same(Selection(below.fields, logical.predicate), below)
+                case algebra.Project():
+                    edge = self._projected(below, logical.outputs)
+                case algebra.RelationJoin():
+                    edge = self._looked_up(logical, below, level)
+                case _:
+                    raise InternalError(f"a {type(logical).__name__} over rows that arrive")
+        self._places.setdefault(logical, Place(edge.vertex, (edge.vertex,)))
+        return edge
 
     def _retroactive(self, node: Exec, logical: algebra.RelationJoin, level: Level) -> Edge:
         inner = replace(level, strategy=strategy_below(logical, level.strategy))
@@ -698,22 +855,44 @@ class _Builder:
         return self._put(WindowJoin(inputs, equalities, logical.residual), division, left, right)
 
 
-def stream_name(node: Node) -> str:
-    """What the stream below a window is called: the rows that a sub-query gives are a stream of their own."""
-    if is_scan(node):
-        return leaf_of(node).name
-    while _is_over_output(node) and not isinstance(node, algebra.Output):
-        (node,) = node.children
-    return f"stream {hash(node):x}"
+@lru_cache(maxsize=16_384)
+def stream_name(node: Node, unit: int) -> str:
+    """What the stream is called that a sub-query gives.
+
+    Its name is in logs that other processes read. `unit`: with another grain of time it may begin elsewhere.
+    """
+    return f"stream {digest((canonical(node), unit))}"
+
+
+def _stream_names(node: Node, unit: int) -> Iterator[str]:
+    """The streams from which the rows below a window come."""
+    if isinstance(node, algebra.Stream):
+        yield node.name
+    elif is_stream(node) and not isinstance(node, algebra.Output):
+        for child in node.children:
+            yield from _stream_names(child, unit)
+    else:
+        yield stream_name(node, unit)
 
 
 def _level(node: Node, strategy: Strategy, unit: int) -> Level:
     slide = slide_of(node)
     is_restoring = isinstance(node, algebra.Output) and node.kind in _RESTORING
-    streams = tuple(dict.fromkeys(stream_name(window.input) for window in windows_of(node)))
+    names = (name for window in windows_of(node) for name in _stream_names(window.input, unit))
+    streams = tuple(dict.fromkeys(names))
     step = unit if slide is None or is_restoring else slide
     kinds = {window.spec.is_internal for window in windows_of(node)}
-    return Level(strategy, unit, step, slide, streams, is_mixed=len(kinds) > 1)
+    in_order = in_order_of_arrival(node) and has_partitions(node)
+    return Level(
+        strategy,
+        unit,
+        step,
+        slide,
+        streams,
+        is_mixed=len(kinds) > 1,
+        in_order=in_order,
+        by_moves=moves_by_rows(node),
+    )
 
 
 def _buffer(edge: Edge, strategy: Strategy) -> Expirations:
@@ -764,17 +943,30 @@ def _algorithms(node: Exec) -> tuple[JoinAlgorithm, ...]:
     return tuple(below.algorithm for below in node.walk() if isinstance(below, JoinExec))
 
 
-def _is_over_output(node: Node) -> bool:
-    while isinstance(node, algebra.Select | algebra.Project):
-        node = node.input
-    return isinstance(node, algebra.Output)
-
-
 def _until_windows(node: Node) -> Sequence[Node]:
     """The nodes of a query above its windows."""
     if isinstance(node, algebra.Window):
         return ()
     return (node, *(found for child in node.children for found in _until_windows(child)))
+
+
+def _only_window(node: Node) -> WindowSpec | None:
+    """The window in time of rows that are selected, projected and joined with relations one by one."""
+    while isinstance(node, algebra.Select | algebra.Project | algebra.RelationJoin):
+        if isinstance(node, algebra.RelationJoin) and node.relation.is_revised:
+            return None
+        node = node.input
+    is_in_time = isinstance(node, algebra.Window) and node.spec.kind is not WindowKind.ROWS
+    return node.spec if isinstance(node, algebra.Window) and is_in_time else None
+
+
+def _level_windows(node: Exec) -> Iterator[Exec]:
+    """The windows of a query, not those of the sub-queries that they are over."""
+    if isinstance(node.logical, algebra.Window):
+        yield node
+        return
+    for below in node.inputs:
+        yield from _level_windows(below)
 
 
 def _columns(fields: Sequence[Field]) -> list[Named]:

@@ -21,7 +21,7 @@ import numpy as np
 from sash.lang.algebra import Field
 from sash.operators.dataflow import Dataflow, Vertex, nothing
 from sash.operators.delta import Delta, Ints, as_table, one_array
-from sash.operators.division import ByColumns, Free, Key, Mode, Whole, Wish
+from sash.operators.division import ByColumns, Free, InOrder, Key, Mode, Whole, Wish
 from sash.operators.evaluate import evaluate
 from sash.operators.merged import Merged
 from sash.operators.operator import Operator
@@ -194,9 +194,10 @@ class _Cutter:
         """The operator at the top of a query, and what it reads."""
         vertex = self._flow.vertices[number]
         assert vertex.operator is not None
-        if isinstance(vertex.division, ByColumns) and any(
+        is_together = isinstance(vertex.division, ByColumns) and any(
             vertex.division.down(key) is not None for key in self._keys(vertex.inputs[0])
-        ):
+        )
+        if is_together or isinstance(vertex.division, InOrder):
             merged = Merged(vertex.fields)
             return merged, [self._exchange(self._place(number, Mode.ANYWHERE), number, Mode.ONE_PLACE)]
         placed = [(i, self._place(i, Mode.ANYWHERE)) for i in vertex.inputs]

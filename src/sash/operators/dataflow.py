@@ -3,12 +3,18 @@ common.
 
 `advance` takes what has come from the sources since the last time and gives what leaves each query. A part
 that several queries contain is one operator and runs once.
+
+What flows are signed rows with their lives (`Delta`), in slices of time that end between instants. So memory
+follows the state and a bounded number of rows on each edge, however many results rows have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from sash.lang.algebra import Field, Node
 from sash.operators.answers import Sequenced
@@ -18,6 +24,8 @@ from sash.operators.operator import Moment, Operator, State, part, prefixed
 from sash.plan.explain.tree import Measured
 from sash.plan.join_synopses import JoinSetting
 
+MOST_ROWS = 1 << 18
+"""About so many rows an operator gives at a time."""
 NOTHING = "nothing"
 """The name of a source that never gives anything."""
 
@@ -104,26 +112,118 @@ class Dataflow:
     outputs: dict[str, int] = field(default_factory=dict)
     places: dict[str, dict[Node, Place]] = field(default_factory=dict)
 
-    def advance(self, sources: Mapping[str, Delta], moment: Moment) -> dict[str, Delta]:
-        """Pass changes through all operators; gives what leaves each query."""
-        given: list[Delta] = []
-        first = dict(moment.first)
-        moment = replace(moment, first=first)
-        for vertex in self.vertices:
+    def advance(self, sources: Mapping[str, Delta], moment: Moment) -> Iterator[dict[str, Delta]]:
+        """Pass changes through all operators; gives what leaves each query, slice of time by slice of time.
+
+        An operator that would give far more rows than it takes is given its changes in slices, and so is what
+        stands in connection with it: no operator holds more than about `MOST_ROWS` rows of an edge, but those
+        of one instant where somebody must see all of them together.
+        """
+        given: dict[int, Delta] = {}
+        for number, vertex in enumerate(self.vertices):
             if vertex.operator is None:
                 assert vertex.source is not None
                 delta = sources.get(vertex.source) or empty_delta(vertex.fields)
-            else:
-                inputs = [given[i] for i in vertex.inputs]
-                delta = vertex.operator.process(inputs, moment)
-                vertex.rows_in += sum(len(each) for each in inputs)
-                if isinstance(vertex.operator, Sequenced) and vertex.operator.first is not None:
-                    first[vertex.operator.name] = vertex.operator.first
-            vertex.rows_out += len(delta)
-            if delta.sign is not None:
-                vertex.negative_out += int((delta.sign < 0).sum())
-            given.append(delta)
-        return {query: given[vertex] for query, vertex in self.outputs.items()}
+                given[number] = self._counted(vertex, delta)
+        numbers = [number for number, vertex in enumerate(self.vertices) if vertex.operator is not None]
+        at_once = {name: given[vertex] for name, vertex in self.outputs.items() if vertex in given}
+        if at_once:
+            yield at_once
+        yield from self._run(numbers, given, replace(moment, first=dict(moment.first)))
+
+    def _run(
+        self, numbers: Sequence[int], given: dict[int, Delta], moment: Moment, sliced: Set[int] = frozenset()
+    ) -> Iterator[dict[str, Delta]]:
+        """Let some operators work, in their order; `given` has what the others gave that they read.
+
+        Their changes have been cut for those that are `sliced`.
+        """
+        for at, number in enumerate(numbers):
+            vertex = self.vertices[number]
+            assert vertex.operator is not None
+            inputs = [given[i] for i in vertex.inputs]
+            ends = () if number in sliced else vertex.operator.slices(inputs, moment, MOST_ROWS)
+            if len(ends) > 1 and (ends[0] != ends[-1] or vertex.operator.takes_early):
+                together = self._connected(number, numbers[at:])
+                here = [n for n in numbers[at:] if n in together]
+                rest = [n for n in numbers[at:] if n not in together]
+                yield from self._run(rest, given, moment, sliced)
+                yield from self._sliced(here, given, ends, moment, {*sliced, number})
+                numbers = numbers[:at]
+                break
+            moment.look()
+            vertex.rows_in += sum(len(each) for each in inputs)
+            given[number] = self._counted(vertex, vertex.operator.process(inputs, moment))
+            if isinstance(vertex.operator, Sequenced) and vertex.operator.first is not None:
+                # Those who read it come later.
+                assert isinstance(moment.first, dict)
+                moment.first[vertex.operator.name] = vertex.operator.first
+        done = set(numbers)
+        yield {query: given[vertex] for query, vertex in self.outputs.items() if vertex in done}
+
+    def _sliced(
+        self,
+        numbers: Sequence[int],
+        given: Mapping[int, Delta],
+        ends: Sequence[int],
+        moment: Moment,
+        sliced: Set[int],
+    ) -> Iterator[dict[str, Delta]]:
+        """Let operators work on slices of time that end so, one after the other.
+
+        An instant that is too large by itself comes in parts, all but the last before their time, if all of
+        the operators can work with that.
+        """
+        read = {i for number in numbers for i in self.vertices[number].inputs} - set(numbers)
+        rest = {i: given[i].sorted() for i in sorted(read)}
+        takes_early = self._take_early(numbers, read)
+        for end, times in Counter(ends).items():
+            here: dict[int, Delta] = {}
+            for i, delta in rest.items():
+                stop = len(delta) if end == ends[-1] else int(np.searchsorted(delta.ts, end, "right"))
+                here[i], rest[i] = delta.slice(0, stop), delta.slice(stop, len(delta))
+            parts = times if takes_early else 1
+            for turn in range(parts):
+                changes = {
+                    i: delta.slice(len(delta) * turn // parts, len(delta) * (turn + 1) // parts)
+                    for i, delta in here.items()
+                }
+                through = end if turn == parts - 1 else end - 1
+                yield from self._run(numbers, changes, replace(moment, through=through), sliced)
+
+    def _take_early(self, numbers: Sequence[int], read: Set[int]) -> bool:
+        """Whether operators can work with changes before their time from those that they read."""
+        early = set(read)
+        for number in numbers:
+            operator = self.vertices[number].operator
+            if operator is not None and not early.isdisjoint(self.vertices[number].inputs):
+                if not operator.takes_early:
+                    return False
+                if operator.gives_early:
+                    early.add(number)
+        return True
+
+    def _connected(self, start: int, numbers: Sequence[int]) -> set[int]:
+        """Those of some operators, `start` included, that read each other's rows, directly or by others."""
+        links: dict[int, list[int]] = {number: [] for number in numbers}
+        for number in numbers:
+            for i in self.vertices[number].inputs:
+                if i in links:
+                    links[number].append(i)
+                    links[i].append(number)
+        found, waiting = {start}, [start]
+        while waiting:
+            new = [n for n in links[waiting.pop()] if n not in found]
+            found.update(new)
+            waiting.extend(new)
+        return found
+
+    @staticmethod
+    def _counted(vertex: Vertex, delta: Delta) -> Delta:
+        vertex.rows_out += len(delta)
+        if delta.sign is not None:
+            vertex.negative_out += int((delta.sign < 0).sum())
+        return delta
 
     def snapshot(self) -> State:
         """The state of all operators, by their places."""

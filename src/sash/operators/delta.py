@@ -4,7 +4,8 @@ A row enters at `ts` and is foreseen to leave at `exp`: it lives on [ts, exp). A
 does so in silence; `NEVER` foresees nothing. A negative tuple (`sign` −1) takes back, at `ts`, one row that
 is there with the same values and the same `exp` (002, sections 2.3.2 and 3.2). No row enters and leaves at
 one instant. Changes are in no particular order unless an operator says so; what holds at an instant is the
-sum of all changes up to it, so the order within one does not matter.
+sum of all changes up to it, so the order within one does not matter. Windows, selections, projections and
+unions keep it all the same: it is the order of arrival, for those who ask for it (`plan/row_order.py`).
 
 Batches end between instants: all changes of one instant are in one delta.
 """
@@ -22,6 +23,7 @@ from sash.lang.algebra import Field
 from sash.lang.types import Type
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 Signs = npt.NDArray[np.int8]
 Bools = npt.NDArray[np.bool_]
 
@@ -38,6 +40,13 @@ ARROW_TYPES = {
     Type.BOOLEAN: pa.bool_(),
     Type.TIMESTAMP: pa.timestamp("us"),
 }
+ANSWER_TYPES = {**ARROW_TYPES, Type.TIMESTAMP: pa.timestamp("us", tz="UTC")}
+"""The types that answers are given in: TIMESTAMP is UTC, and says so to whoever reads it."""
+
+
+def zoned(column: pa.Array) -> pa.Array:
+    """A column of an answer: inside, a TIMESTAMP has no time zone, since DuckDB would compute with it."""
+    return column.cast(ANSWER_TYPES[Type.TIMESTAMP]) if column.type == ARROW_TYPES[Type.TIMESTAMP] else column
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,7 +247,13 @@ class Whole(Division):
         return ()
 
 
+@dataclass(frozen=True, slots=True)
+class InOrder(Whole):
+    """All rows must be in one place, in the order in which they arrived; so must those of the output."""
+
+
 WHOLE = Whole()
+IN_ORDER = InOrder()
 
 
 def unchanged(fields: Sequence[Field], inputs: int = 1) -> Free:

@@ -33,8 +33,8 @@ from sash.state.rowstore import RowStore
 class Grouping(Operator):
     """Columns of the input: the keys, then arguments; `arguments[i]` is where call i finds its own.
 
-    `fifo` promises that the rows of a group leave in the order in which they came, and none is taken back;
-    `cut` says where the sub-windows of FREQUENT end.
+    `fifo` promises that the rows of a group leave in the order in which they came, and none is taken back,
+    `endless` that none ever leaves; `cut` says where the sub-windows of FREQUENT end.
     """
 
     def __init__(
@@ -46,11 +46,12 @@ class Grouping(Operator):
         input_types: Sequence[pa.DataType],
         *,
         fifo: bool = False,
+        endless: bool = False,
         cut: Cut | None = None,
     ) -> None:
         self.fields = tuple(fields)
         self._key_count = len(keys)
-        self._calls = Calls(calls, arguments, input_types, fifo=fifo, cut=cut)
+        self._calls = Calls(calls, arguments, input_types, fifo=fifo, endless=endless, cut=cut)
         self._numbers = KeyTable()
         self._keys = RowStore(arrow_types(keys))
         self._slots = np.full(self._numbers.capacity, -1, dtype=np.int64)

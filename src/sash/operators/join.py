@@ -19,6 +19,7 @@ Results do not depend on any of it. A batch that brings l and r tuples costs O(l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -27,10 +28,21 @@ import pyarrow as pa
 
 from sash.lang.algebra import Equality, Field
 from sash.lang.values import Scalar
-from sash.operators.delta import FAR, NEVER, Delta, Ints, as_table, concat, empty_delta, one_array
+from sash.operators.delta import (
+    FAR,
+    NEVER,
+    Bools,
+    Delta,
+    Floats,
+    Ints,
+    as_table,
+    concat,
+    empty_delta,
+    one_array,
+)
 from sash.operators.evaluate import ARROW_TYPES, evaluate, evaluate_mask
 from sash.operators.held import HeldRows, delta_of
-from sash.operators.operator import Moment, Operator, State, arrow_types
+from sash.operators.operator import Moment, Operator, State, arrow_types, slices_of
 from sash.operators.probing import (
     ALL,
     OLDER,
@@ -44,7 +56,7 @@ from sash.operators.probing import (
 )
 from sash.operators.time_window import stretch_in, stretch_of, stretched
 from sash.plan.join_synopses import JoinSetting
-from sash.state.chains import Chains
+from sash.state.chains import Chains, Hashes, hashes_of
 from sash.state.expirations import Expirations
 from sash.state.fingerprints import fingerprint
 
@@ -90,6 +102,19 @@ class _Combinations:
         picked = {i: slots[chosen] for i, slots in self.slots.items()}
         times = (self.begin[chosen], self.until[chosen], self.exp[chosen], self.end[chosen])
         return _Combinations(picked, *times)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hashes:
+    hashes: Hashes
+    is_known: Bools
+
+
+def _hashes(delta: Delta, places: Sequence[int]) -> _Hashes:
+    """The hashes of the keys of changes, and which of them are not NULL."""
+    keys = fingerprint([delta.columns[place] for place in places], len(delta))
+    is_known = np.ones(len(delta), dtype=np.bool_) if keys.nulls is None else ~keys.nulls
+    return _Hashes(hashes_of(keys), is_known)
 
 
 class Side:
@@ -170,6 +195,8 @@ class WindowJoin(Operator):
     The windows of one that has a `name` become longer and shorter with who reads its join synopses.
     """
 
+    takes_early = True
+
     def __init__(
         self,
         inputs: Sequence[JoinInput],
@@ -212,6 +239,39 @@ class WindowJoin(Operator):
                 side.held.postpone(by)
 
     # ------------------------------------------------------------------ a batch
+
+    def slices(self, inputs: Sequence[Delta], moment: Moment, most: int) -> Sequence[int]:
+        sizes = [len(delta) for delta in inputs]
+        present = [len(side.held.rows) + size for side, size in zip(self._sides, sizes, strict=True)]
+        if (
+            sum(size * math.prod(present) // max(1, here) for size, here in zip(sizes, present, strict=True))
+            <= most
+        ):
+            return ()
+        widened = [side.widened(delta) for side, delta in zip(self._sides, inputs, strict=True)]
+        expected = [
+            self._expected(i, widened, present) if size else np.zeros(0) for i, size in enumerate(sizes)
+        ]
+        return slices_of(
+            np.concatenate([delta.ts for delta in inputs]), np.concatenate(expected), moment, most
+        )
+
+    def _expected(self, start: int, widened: Sequence[Delta], present: Sequence[int]) -> Floats:
+        """How many combinations each change of an input gives, about: for the input probed first at most."""
+        first, *later = self._steps[start]
+        expected = np.full(len(widened[start]), float(present[first.input]))
+        if first.links:
+            asked = _hashes(
+                widened[start], [self._sides[start].places((link.other,))[0] for link in first.links]
+            )
+            added = _hashes(widened[first.input], self._sides[first.input].places(own_keys(first)))
+            known = np.flatnonzero(asked.is_known)
+            expected[:] = 0
+            expected[known] = self._index(first).expected(asked.hashes[known], added.hashes[added.is_known])
+        for step in later:
+            keys = len(self._index(step).keys) if step.links else 1
+            expected *= present[step.input] / max(1, keys)
+        return expected
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
         self._batch += 1

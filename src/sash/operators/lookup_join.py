@@ -1,10 +1,10 @@
 """Joins that look a row up in a relation when it comes: with static and with non-retroactive relations
 (⋈NRR).
 
-A row joins the relation as it is when the row enters its window, and its results live as long as the row
-does; later changes of the relation touch only later rows (002, sections 3.3.1 and 3.5.1). So nothing of the
-stream is kept, only the relation. An outer join keeps rows without a match, with NULL for the relation's
-columns.
+A row joins the relation as it is when the row comes here, which is when it arrives: where windows slide or
+have an OFFSET, that is below the window. Its results live as long as the row does; later changes of the
+relation touch only later rows (002, sections 3.3.1 and 3.5.1). So nothing of the stream is kept, only the
+relation. An outer join keeps rows without a match, with NULL for the relation's columns.
 """
 
 from __future__ import annotations

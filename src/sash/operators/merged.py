@@ -1,4 +1,7 @@
-"""The answers of partitions in one order: by time, at each instant negative tuples first."""
+"""The answers of partitions in one order: by time, at each instant negative tuples first.
+
+Where rows come in order of arrival, all come from one partition and keep it.
+"""
 
 from __future__ import annotations
 

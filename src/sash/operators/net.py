@@ -5,23 +5,28 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sash.operators.delta import FAR, NEVER, Delta, Ints
+from sash.operators.delta import FAR, NEVER, Bools, Delta, Ints, Signs
 from sash.state.fingerprints import fingerprint
 from sash.state.jit import kernel
 from sash.state.keytable import KeyTable
 
 
 @kernel
-def _sum(values: Ints, signs: Ints, totals: Ints, example: Ints) -> None:
+def _remaining(values: Ints, signs: Signs, totals: Ints, kept: Bools) -> None:
+    """Of equal rows the last ones remain: as many as there are more of their sign."""
     for i in range(values.shape[0]):
         totals[values[i]] += signs[i]
-        example[values[i]] = i
+    for i in range(values.shape[0] - 1, -1, -1):
+        kept[i] = totals[values[i]] * signs[i] > 0
+        if kept[i]:
+            totals[values[i]] -= signs[i]
 
 
 def net(delta: Delta) -> Delta:
     """The bag difference at each instant, in the order of time, negative tuples first.
 
-    The delta is explicit; equal are rows of the same values.
+    The delta is explicit; equal are rows of the same values. What remains keeps its order, and of equal rows
+    the last ones remain.
     """
     return in_order(_cancelled(delta, [pa.array(delta.ts)]))
 
@@ -36,13 +41,9 @@ def _cancelled(delta: Delta, also: list[pa.Array]) -> Delta:
         return delta
     keys = KeyTable(len(delta))
     values = keys.intern(fingerprint([*also, *delta.columns], len(delta)))
-    totals = np.zeros(keys.capacity, dtype=np.int64)
-    example = np.zeros(keys.capacity, dtype=np.int64)
-    _sum(values, delta.sign.astype(np.int64), totals, example)
-    changed = np.flatnonzero(totals)
-    copies = np.repeat(changed, np.abs(totals[changed]))
-    rows = delta.take(example[copies])
-    return Delta(rows.ts, rows.exp, rows.columns, np.sign(totals[copies]).astype(np.int8))
+    kept = np.empty(len(delta), dtype=np.bool_)
+    _remaining(values, delta.sign, np.zeros(keys.capacity, dtype=np.int64), kept)
+    return delta.filter(kept)
 
 
 def in_order(delta: Delta) -> Delta:

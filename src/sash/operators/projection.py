@@ -12,6 +12,8 @@ from sash.operators.operator import Moment, Operator
 
 
 class Projection(Operator):
+    takes_early = True
+
     def __init__(self, inputs: Sequence[Field], outputs: Sequence[Named]) -> None:
         self.fields = tuple(Field(output.name, output.scalar.type) for output in outputs)
         self._scalars = tuple(output.scalar for output in outputs)

@@ -122,7 +122,8 @@ class RowsWindow(Operator):
     """`partition` has the positions of the columns of PARTITION BY. Partitions are never forgotten.
 
     `marks`: equal rows must be told apart. A row that is not foreseen to leave gets an end of its own, after
-    all time, by which its negative tuple finds it.
+    all time, by which its negative tuple finds it. `in_order`: in a window without SLIDE, rows of different
+    partitions enter in the order in which they came.
     """
 
     def __init__(
@@ -133,12 +134,14 @@ class RowsWindow(Operator):
         partition: Sequence[int],
         *,
         marks: bool = False,
+        in_order: bool = False,
     ) -> None:
         self.fields = tuple(fields)
         self._rows = rows
         self._slide = slide
         self._partition = tuple(partition)
         self._marks = marks
+        self._in_order = in_order and bool(partition)
         self._first_mark, self._stride = NEVER - 1, 1
         self._store = RowStore(arrow_types(fields))
         self._keys = KeyTable()
@@ -165,12 +168,13 @@ class RowsWindow(Operator):
             delta = Delta(delta.ts, np.where(delta.exp == NEVER, marks, delta.exp), delta.columns)
         keys = fingerprint([delta.columns[i] for i in self._partition], len(delta))
         groups = self._keys.intern(keys)
-        if self._partition:
-            order = np.argsort(groups, kind="stable")
-            delta, groups = delta.take(order), groups[order]
-        return self._append(delta, groups)
+        if not self._partition:
+            return self._append(delta, groups, None)
+        order = np.argsort(groups, kind="stable")
+        return self._append(delta.take(order), groups[order], order if self._in_order else None)
 
-    def _append(self, delta: Delta, groups: Ints) -> Delta:
+    def _append(self, delta: Delta, groups: Ints, places: Ints | None) -> Delta:
+        """Take in rows of one partition after the other; `places` is how they came, if that matters."""
         slots = self._store.append(delta.ts, delta.exp, delta.columns)
         self._make_room()
         starts = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
@@ -200,6 +204,12 @@ class RowsWindow(Operator):
             gone,
         )
         found, ts, sign = out[0, :count], out[1, :count], out[2, :count].astype(np.int8)
+        if places is not None:
+            # What enters came in this batch.
+            at = np.zeros(self._store.capacity, dtype=np.int64)
+            at[slots] = places
+            order = np.lexsort((at[found], ts))
+            found, ts, sign = found[order], ts[order], sign[order]
         gone = gone[:left]
         given = self._changes(found, ts, sign)
         self._store.free(gone)

@@ -12,6 +12,8 @@ from sash.operators.operator import Moment, Operator
 
 
 class Selection(Operator):
+    takes_early = True
+
     def __init__(self, fields: Sequence[Field], predicate: Scalar) -> None:
         self.fields = tuple(fields)
         self._predicate = predicate

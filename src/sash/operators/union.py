@@ -10,8 +10,14 @@ from sash.operators.operator import Moment, Operator
 
 
 class MergeUnion(Operator):
-    def __init__(self, fields: Sequence[Field]) -> None:
+    """`of_streams`: rows come in the order of time, those of one instant in that of the inputs."""
+
+    takes_early = True
+
+    def __init__(self, fields: Sequence[Field], *, of_streams: bool = False) -> None:
         self.fields = tuple(fields)
+        self._of_streams = of_streams
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
-        return concat(inputs, self.fields)
+        changes = concat(inputs, self.fields)
+        return changes.sorted() if self._of_streams else changes

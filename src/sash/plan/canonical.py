@@ -127,7 +127,7 @@ def _over(
             )
             return algebra.Project(inputs[0], tuple(outputs))
         case algebra.Join():
-            found = {_equality(equality, sides) for equality in node.equalities}
+            found = dict.fromkeys(_equality(equality, sides) for equality in node.equalities)
             residual = None if node.residual is None else _scalar(node.residual, names)
             return algebra.Join(tuple(inputs), tuple(sorted(found, key=_by_place)), residual)
         case algebra.RelationJoin():
@@ -150,6 +150,10 @@ def _over(
         case algebra.Limit():
             order = tuple(replace(key, scalar=_scalar(key.scalar, names)) for key in node.order)
             return algebra.Limit(inputs[0], order, node.count)
+        case algebra.Output():
+            watched = (canonical(window) for window in node.watched)
+            windows = tuple(window for window in watched if isinstance(window, algebra.Window))
+            return replace(node, input=inputs[0], watched=windows)
     return node.with_children(tuple(inputs))
 
 

@@ -11,7 +11,7 @@ stream that begins with this pane. Where the streams keep their rows (RETAIN), a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sash.lang.bound import QueryDefinition, StreamDefinition
 from sash.plan.cost import Statistics
@@ -53,6 +53,7 @@ class JoinGuest:
 class JoinHosts:
     """Join synopses that are there when queries come, and how far answers have come then.
 
+    Those in `complete_since` know only rows that came after an instant.
     `decided` has what each guest reads, since when, and after which pane all is known to it; None: it is to
     be decided.
     """
@@ -60,6 +61,7 @@ class JoinHosts:
     joins: tuple[SharedJoin, ...] = ()
     through: int | None = None
     decided: Mapping[str, tuple[str, int | None, int | None]] | None = None
+    complete_since: Mapping[str, int] = field(default_factory=dict)
 
 
 NO_JOINS = JoinHosts()
@@ -128,7 +130,8 @@ def _chosen(
         reader = _reader(join, asked)
         if reader is None:
             continue
-        reader = replace(reader, since=hosts.through, after=_known_after(join.spec, reader, hosts.through))
+        after = _known_after(join.spec, reader, hosts.through, hosts.complete_since.get(join.name))
+        reader = replace(reader, since=hosts.through, after=after)
         is_whole = (
             hosts.through is None
             or reader.lengths_at(join.spec.panes.number_at(hosts.through)) == reader.lengths
@@ -159,9 +162,13 @@ def _reader(join: SharedJoin, asked: JoinAggregate) -> JoinReader | None:
     return JoinReader(0, asked.windows, lengths, asked.slide, calls, ())
 
 
-def _known_after(spec: JoinSpec, reader: JoinReader, through: int | None) -> int | None:
+def _known_after(
+    spec: JoinSpec, reader: JoinReader, through: int | None, complete_since: int | None
+) -> int | None:
     """After which pane a host knows all results that a reader asks for; None: it knows all."""
     known = [other.after for other in spec.readers if other.after is not None]
+    if complete_since is not None:
+        known.append(spec.panes.number_at(complete_since - min(0, *spec.shifts)))
     if through is not None and max(reader.lengths) > spec.b:
         # Tuples of the pane that is not over yet may have lost partners already.
         known.append(spec.panes.number_at(through) - spec.b)

@@ -90,7 +90,9 @@ def counted_windows(node: Node) -> tuple[Counted, ...]:
         match each:
             case algebra.Window() if each.spec.rows is not None:
                 stream = _bare(each.input)
-                if each.spec.partition or not isinstance(stream, algebra.Stream):
+                # Where a sub-query filters rows, less come than the stream has.
+                filters = any(isinstance(below, algebra.Select) for below in each.input.walk())
+                if each.spec.partition or filters or not isinstance(stream, algebra.Stream):
                     return ()
                 found.append(Counted(stream.name, each.spec.rows, stream.qualifier))
             case algebra.Window() | algebra.Select() | algebra.Project() | algebra.Join():
@@ -138,8 +140,12 @@ def _length(spec: WindowSpec, unit: int) -> int | None:
 
 
 def _lifetime(node: Node, streams: Streams) -> int | None:
-    """The MAX LIFETIME of the stream below a window, if it has one."""
+    """The MAX LIFETIME of the stream below a window, or the longest of several, if all have one."""
     node = _bare(node)
+    if isinstance(node, algebra.Union):
+        known = [_lifetime(child, streams) for child in node.children]
+        found = [length for length in known if length is not None]
+        return max(found) if len(found) == len(known) else None
     if not isinstance(node, algebra.Stream) or not node.has_lifetime:
         return None
     return streams[node.name].max_lifetime

@@ -38,7 +38,7 @@ class Panes:
     @staticmethod
     def covering(windows: Iterable[Window]) -> Panes | None:
         """The coarsest panes on whose edges all `windows` begin and end, if they are not too many."""
-        distinct = set(windows)
+        distinct = dict.fromkeys(windows)
         period = math.lcm(*(window.slide for window in distinct))
         if sum(2 * (period // window.slide) for window in distinct) > 4 * MAX_EDGES:
             return None

@@ -25,6 +25,7 @@ as if windows were external, and only the output of the whole plan takes them as
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from functools import lru_cache
 
 from sash.errors import InternalError
@@ -102,11 +103,18 @@ def _window(node: algebra.Window, internal_is_monotonic: bool) -> Pattern:
 
 
 def stream_with_lifetimes(window: algebra.Window) -> algebra.Stream | None:
-    """The stream under a window if its source says how long each row lives (LIFETIME BY)."""
-    node = window.input
-    while isinstance(node, algebra.Select | algebra.Project):
-        node = node.input
-    return node if isinstance(node, algebra.Stream) and node.has_lifetime else None
+    """A stream under a window whose source says how long each row lives (LIFETIME BY)."""
+    return next((stream for stream in _streams(window.input) if stream.has_lifetime), None)
+
+
+def _streams(node: Node) -> Iterator[algebra.Stream]:
+    """The streams whose rows a part of a plan has as they came."""
+    match node:
+        case algebra.Stream():
+            yield node
+        case algebra.Select() | algebra.Project() | algebra.Union():
+            for child in node.children:
+                yield from _streams(child)
 
 
 def _weak(inputs: list[Pattern]) -> Pattern:

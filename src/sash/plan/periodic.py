@@ -176,12 +176,33 @@ class Hosts:
     """Synopses that are there already when queries come.
 
     `reach`: so long are the windows that each has in full; one without cannot be put together with others.
-    `covers`: what has been decided so, by query; None: it is to be decided.
+    `covers`: what has been decided so, by query; None: it is to be decided. `read` is what else has been
+    decided: which host a query reads alone. `kept` is how far back rows go that streams keep: a synopsis made
+    of them may have more than one that is there.
     """
 
     specs: tuple[SynopsisSpec, ...] = ()
     reach: Mapping[str, int] = field(default_factory=dict)
     covers: Mapping[str, Cover] | None = None
+    read: Mapping[str, str] = field(default_factory=dict)
+    kept: Mapping[str, int] = field(default_factory=dict)
+
+    def host_of(self, query: QueryDefinition) -> SynopsisSpec | None:
+        """The synopsis that a query reads: one that has its windows in full, or most of them."""
+        select = select_of(query)
+        if self.covers is not None:
+            name = self.read.get(query.name)
+            return next((spec for spec in self.specs if spec.name == name), None)
+        answering = [spec for spec in self.specs if spec.covers(select)]
+        if not answering or not self.reach:
+            # Nothing has come yet: all have everything.
+            return next(iter(answering), None)
+        reaches = [min(self.reach.get(base, -1) for base in spec.bases) for spec in answering]
+        longest = max(reaches)
+        if longest < min(select.window.range, self.kept.get(select.stream, -1)):
+            return None
+        wanted = min(longest, select.window.range)
+        return next(spec for spec, reach in zip(answering, reaches, strict=True) if reach >= wanted)
 
 
 NO_HOSTS = Hosts()
@@ -199,7 +220,7 @@ def plan_periodic(
     planned: dict[str, str] = {}
     for query in definitions:
         select = select_of(query)
-        host = next((spec for spec in hosts.specs if spec.covers(select)), None)
+        host = hosts.host_of(query)
         if host is not None:
             planned[query.name] = host.name
             continue

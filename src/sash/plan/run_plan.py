@@ -4,19 +4,19 @@ A query is periodic if a synopsis can answer it (`plan/periodic.py`) and nobody 
 every other query is continuous. The parts of continuous plans that only read, filter and project a stream
 are scans: they run in the first stage of a batch, once for all queries that have them in common.
 
-Queries that come into a run together are planned together. Those that come later have a plan of their own,
-with a `number`, which is in the names of its scans, synopses and feeds; `united` is what a batch reads for
-all of them.
+Queries that come into a run together and read the same streams and timed relations are planned together:
+they have one watermark (`plan_parts`). Others, and those that come later, have a plan of their own, with a
+`number`, which is in the names of its scans and synopses; `united` is what a batch reads for all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sash.errors import NotYet
 from sash.lang import algebra
-from sash.lang.algebra import Node, WindowKind
+from sash.lang.algebra import Node, OutputKind, WindowKind
 from sash.lang.bind import Program
 from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinition
 from sash.plan.canonical import canonical
@@ -30,6 +30,8 @@ from sash.plan.periodic import NO_HOSTS, Hosts, PeriodicPlan, is_periodic, plan_
 from sash.plan.physical import Choices, Exec, to_physical
 from sash.plan.placement import check_state
 from sash.plan.refresh import check_refresh
+from sash.plan.scalars import passed_on
+from sash.plan.warm_up import warm_up_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ class RunPlan(PeriodicPlan):
     """Everything that a run needs to know. `streams` has the feeds of relations, too.
 
     One-time queries are kept up like standing ones and read when the run ends. `guests` are continuous
-    queries that read join synopses of other plans.
+    queries that read join synopses of other plans. `first_number` is the number of the first of the plans
+    that were made together: they share the feeds of relations.
     """
 
     continuous: tuple[ContinuousQuery, ...] = ()
@@ -101,6 +104,7 @@ class RunPlan(PeriodicPlan):
     number: int = 0
     joins: tuple[SharedJoin, ...] = ()
     guests: tuple[JoinGuest, ...] = ()
+    first_number: int = 0
 
     @property
     def readers(self) -> dict[str, JoinGuest]:
@@ -109,7 +113,11 @@ class RunPlan(PeriodicPlan):
 
     def named(self, name: str) -> str:
         """A name of this plan's own."""
-        return f"{self.number}.{name}" if self.number else name
+        return _numbered(self.number, name)
+
+    def feed(self, relation: str) -> str:
+        """The name of the stream of a relation's changes."""
+        return _numbered(self.first_number, relation)
 
     def scans_of(self, stream: str) -> tuple[Scan, ...]:
         return tuple(scan for scan in self.scans if scan.stream == stream)
@@ -117,7 +125,7 @@ class RunPlan(PeriodicPlan):
     @property
     def feeds(self) -> tuple[str, ...]:
         """The names of streams that are feeds of relations."""
-        return tuple(self.named(relation.name) for relation in self.relations if not relation.is_static)
+        return tuple(self.feed(relation.name) for relation in self.relations if not relation.is_static)
 
     @property
     def definitions(self) -> tuple[QueryDefinition, ...]:
@@ -131,6 +139,10 @@ class RunPlan(PeriodicPlan):
             **{query.name: (query.select.stream,) for query in self.queries},
             **{query.name: (*query.streams, *query.relations) for query in asked},
         }
+
+
+def _numbered(number: int, name: str) -> str:
+    return f"{number}.{name}" if number else name
 
 
 def standing_in(program: Program) -> tuple[QueryDefinition, ...]:
@@ -161,16 +173,20 @@ def plan_run(
     asked: Sequence[QueryDefinition] | None = None,
     hosts: Hosts = NO_HOSTS,
     join_hosts: JoinHosts = NO_JOINS,
+    first_number: int | None = None,
 ) -> RunPlan:
     """The plan of all standing queries of a program, those of its archives, and what is asked (None: all).
 
     Queries read the `hosts` and `join_hosts`, synopses of plans that came before, where those answer them.
     """
+    first_number = number if first_number is None else first_number
     statistics = Statistics.from_definitions((*program.streams, *program.relations))
     standing = standing_in(program)
     for query in program.queries:
+        choices_of(dict(query.options), query.plan)
         check_refresh(query)
         check_state(query)
+        warm_up_of(query)
     periodic = [query for query in standing if is_periodic(query)]
     continuous = tuple(
         _continuous(query, program, statistics) for query in standing if not is_periodic(query)
@@ -182,7 +198,7 @@ def plan_run(
     used.update(query.select.stream for query in periodic if query.select is not None)
     relations = tuple(relation for relation in program.relations if relation.name in used)
     streams = [stream for stream in program.streams if stream.name in used]
-    bare = RunPlan((), (), (), continuous, (), relations, one_time, number)
+    bare = RunPlan((), (), (), continuous, (), relations, one_time, number, first_number=first_number)
     joined = [query.definition for query in continuous]
     joins, guests = plan_joins_beside(
         join_hosts, joined, program.streams, statistics, number, bare.named("j")
@@ -191,7 +207,7 @@ def plan_run(
     for relation in relations:
         if not relation.is_static:
             # Whoever comes later needs the changes from the first on.
-            streams.append(replace(feed_of(relation), name=bare.named(relation.name)))
+            streams.append(replace(feed_of(relation), name=bare.feed(relation.name)))
     base = plan_periodic(streams, periodic, synopsis_prefix(number), hosts)
     return replace(
         bare,
@@ -200,6 +216,50 @@ def plan_run(
         queries=base.queries,
         scans=tuple(_scans(bare)),
     )
+
+
+def sources_in(plan: Node) -> frozenset[str]:
+    """The streams and timed relations that a query reads: its watermark is the least of theirs."""
+    return frozenset(
+        leaf.name
+        for leaf in plan.walk()
+        if isinstance(leaf, algebra.Stream) or (isinstance(leaf, algebra.Relation) and not leaf.is_static)
+    )
+
+
+def plan_parts(
+    program: Program,
+    number: int = 0,
+    asked: Sequence[QueryDefinition] | None = None,
+    hosts: Hosts = NO_HOSTS,
+    join_hosts: Callable[[frozenset[str]], JoinHosts] = lambda sources: NO_JOINS,
+) -> tuple[RunPlan, ...]:
+    """A plan for each set of streams and timed relations that queries read, numbered from `number` on.
+
+    `join_hosts` gives the join synopses of plans that came before, which read just these streams.
+    """
+    asked = asked_in(program) if asked is None else asked
+    together: dict[frozenset[str], set[str]] = {}
+    for query in (*standing_in(program), *asked):
+        together.setdefault(sources_in(query.plan), set()).add(query.name)
+    plans = []
+    for place, (sources, names) in enumerate(together.items()):
+        own = replace(
+            program,
+            queries=tuple(query for query in program.queries if query.name in names),
+            archives=tuple(archive for archive in program.archives if archive.name in names),
+        )
+        questions = tuple(query for query in asked if query.name in names)
+        plans.append(plan_run(own, number + place, questions, hosts, join_hosts(sources), number))
+    return tuple(plans)
+
+
+def whole_of(plans: Sequence[RunPlan]) -> RunPlan:
+    """Several plans as one, to look at: streams, synopses and queries of all of them."""
+    if len(plans) == 1:
+        return plans[0]
+    streams = {stream.name: stream for plan in plans for stream in plan.streams}
+    return replace(united(plans)[0], streams=tuple(streams.values()))
 
 
 def synopsis_prefix(number: int, letter: str = "s") -> str:
@@ -236,7 +296,8 @@ def united(plans: Sequence[RunPlan]) -> tuple[RunPlan, dict[str, str]]:
 
 def _continuous(query: QueryDefinition, program: Program, statistics: Statistics) -> ContinuousQuery:
     choices = choices_of(dict(query.options), query.plan)
-    plan = query.plan
+    plan = with_watched(query.plan)
+    assert isinstance(plan, algebra.Output)
     if query.archive is not None:
         plan = with_arrivals(plan, {stream.name: stream for stream in program.streams})
     physical = to_physical(optimize(plan, statistics, choices.strategy).estimate, choices)
@@ -249,7 +310,7 @@ def _continuous(query: QueryDefinition, program: Program, statistics: Statistics
     streams = [stream for stream in program.streams if stream.name in names]
     units = {stream.unit for stream in streams}
     is_integer = all(stream.has_integer_time for stream in streams) and len(units) == 1
-    unit = units.pop() if is_integer else 1
+    unit = min(units) if is_integer else 1
     return ContinuousQuery(query, physical, choices, names, relations, unit, is_integer)
 
 
@@ -271,13 +332,20 @@ def _scans(plan: RunPlan) -> Iterator[Scan]:
     joined = {**readers_in(plan.joins), **plan.readers}
     operators = [query.plan for query in (*plan.continuous, *plan.one_time) if query.name not in joined]
     joins = [shared.join.physical.logical for shared in plan.joins]
-    for node in (scan for part in (*operators, *joins) for scan in scan_nodes(part)):
+    watched = (
+        window
+        for plan in operators
+        for output in plan.walk()
+        if isinstance(output, algebra.Output)
+        for window in watched_apart(output)
+    )
+    for node in (scan for part in (*operators, *joins, *watched) for scan in scan_nodes(part)):
         found.setdefault(canonical(node), node)
     for number, node in enumerate(found.values()):
         yield Scan(plan.named(f"scan{number}"), leaf_of(node).name, node)
     for relation in plan.relations:
         if not relation.is_static:
-            name = plan.named(relation.name)
+            name = plan.feed(relation.name)
             columns = tuple(algebra.Field(f"{name}.{c.name}", c.type) for c in relation.schema)
             yield Scan(name, name, algebra.Stream(name, name, columns))
 
@@ -312,6 +380,46 @@ def windows_of(node: Node) -> Iterator[algebra.Window]:
         return
     for child in node.children:
         yield from windows_of(child)
+
+
+def with_watched(plan: Node) -> Node:
+    """The plan in which each Rstream without a SLIDE in time says which windows it is evaluated by.
+
+    Of their rows it matters when they come and go, and in which partition.
+    """
+    children = tuple(with_watched(child) for child in plan.children)
+    plan = plan.with_children(children)
+    if not isinstance(plan, algebra.Output) or plan.kind is not OutputKind.RSTREAM or slide_of(plan):
+        return plan
+    windows = [window for window in windows_of(plan) if is_scan(window.input) and _can_be_narrowed(window)]
+    bare = (
+        algebra.Project(
+            window.input, passed_on(f for f in window.input.fields if f.name in window.spec.partition)
+        )
+        for window in windows
+    )
+    watched = (algebra.Window(below, window.spec) for below, window in zip(bare, windows, strict=True))
+    return replace(plan, watched=tuple(watched))
+
+
+def _can_be_narrowed(window: algebra.Window) -> bool:
+    """Whether a condition above it may come to stand below it."""
+    return window.spec.kind is not WindowKind.ROWS or bool(window.spec.partition)
+
+
+def watched_apart(output: algebra.Output) -> tuple[algebra.Window, ...]:
+    """The watched windows of which the plan has only the rows that a condition leaves."""
+    narrowed = {
+        leaf_of(window.input).qualifier
+        for window in windows_of(output)
+        if is_scan(window.input) and any(isinstance(node, algebra.Select) for node in window.input.walk())
+    }
+    return tuple(window for window in output.watched if leaf_of(window.input).qualifier in narrowed)
+
+
+def moves_by_rows(node: Node) -> bool:
+    """Whether the windows of a query move after so many rows: before that there is no answer."""
+    return any(w.spec.kind is WindowKind.ROWS and (w.spec.slide or 1) > 1 for w in windows_of(node))
 
 
 def slide_of(node: Node) -> int | None:

@@ -123,7 +123,7 @@ def error_bounds(plan: algebra.Node) -> dict[str, str]:
                         found.setdefault(name, {})[own[other]] = None
         case _:
             for own in below:
-                for name in own.keys() & set(plan.names):
+                for name in (name for name in plan.names if name in own):
                     found.setdefault(name, {})[own[name]] = None
     return {name: "; ".join(found[name]) for name in plan.names if name in found}
 

@@ -89,7 +89,7 @@ def workload_of(
     """The workload of periodic queries with these windows, and of what is asked besides."""
     length = panes.period / len(panes.offsets)
     looked = []
-    for window in set(windows):
+    for window in dict.fromkeys(windows):
         widths = _widths(panes, window)
         for width, times in widths.items():
             share = times / widths.total()

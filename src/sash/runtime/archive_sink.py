@@ -35,7 +35,7 @@ from sash.archive.writer import AUTO
 from sash.errors import ArchiveError
 from sash.lang.bound import ArchiveDefinition
 from sash.plan.run_plan import ContinuousQuery, RunPlan
-from sash.runtime.archiving import expected_lives, layout_of, periods_of, spec_of
+from sash.runtime.archiving import archive_place, expected_lives, layout_of, periods_of, spec_of
 from sash.runtime.clock import StreamState
 from sash.runtime.continuous import SIGN, continuous_schema
 from sash.runtime.promises import PROMISED, Promises
@@ -62,7 +62,7 @@ class ArchiveSink(Sink):
         super().__init__(definition.sink, continuous_schema(query))
         self.definition = definition
         self.spec = spec_of(query, plan)
-        self.root = (base_dir / Path(definition.sink).expanduser()).absolute()
+        self.root = (base_dir / archive_place(definition)).absolute()
         self.report: UpdateReport | None = None
         self._rewrite = rewrite
         self._lives = expected_lives(query, plan) if self.spec.is_estimated else None

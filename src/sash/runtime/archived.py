@@ -25,6 +25,7 @@ from sash.plan.key_conditions import conditions_in
 from sash.plan.rules import apply_rules
 from sash.plan.run_plan import plan_run
 from sash.plan.scalars import conjuncts
+from sash.runtime.archiving import archive_place
 from sash.runtime.continuous import ContinuousPlane
 from sash.runtime.look import OnceAnswer
 from sash.runtime.relations import Given, read_relations
@@ -73,7 +74,7 @@ def described(archives: Sequence[ArchiveDefinition], base_dir: Path, version: in
     rows = []
     for archive in archives:
         row: dict[str, object] = {"name": archive.name, "sink": archive.sink}
-        directory = base_dir / Path(archive.sink).expanduser()
+        directory = base_dir / archive_place(archive)
         if Versions(directory).numbers():
             with open_snapshot(directory, version) as snapshot:
                 found = snapshot.describe()
@@ -133,7 +134,7 @@ def once_archived(asked: Replaced, base_dir: Path) -> OnceAnswer:
     """Answer a question over archives and what does not change, of the instant of the oldest archive."""
     run = plan_run(asked.program)
     plane = ContinuousPlane(run)
-    relations = read_relations(run, base_dir, asked.given)
+    relations = read_relations([run], base_dir, asked.given)
     plane.begin_with(-1, [(f"relation {name}", 0, delta) for name, delta in relations.items()])
     for _ in plane.answer(0, (), {}, 0):
         pass
@@ -165,7 +166,7 @@ class _Reader:
         return node.with_children(tuple(self.without_archives(child, where) for child in node.children))
 
     def _read(self, leaf: algebra.Archive, where: tuple[Scalar, ...]) -> algebra.Relation:
-        directory = self.base_dir / Path(self.archives[leaf.name].sink).expanduser()
+        directory = self.base_dir / archive_place(self.archives[leaf.name])
         names = [each.name.removeprefix(f"{leaf.qualifier}.") for each in leaf.fields]
         with open_snapshot(directory, self.version) as snapshot:
             conditions = [

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from sash.archive import ArchiveSpec, Layout, choose
 from sash.archive.writer import AUTO, fitting
+from sash.files import local_place
 from sash.lang import algebra
 from sash.lang.bound import ArchiveDefinition
 from sash.lang.types import Column, Schema
@@ -51,7 +53,7 @@ def spec_of(query: ContinuousQuery, plan: RunPlan) -> ArchiveSpec:
     """What the archive of a query holds."""
     definition = query.definition.archive
     assert definition is not None
-    flow = build(replace(plan, continuous=(query,), one_time=()))
+    flow = build(replace(plan, continuous=(query,), one_time=(), joins=(), guests=()))
     operator = flow.vertices[flow.outputs[query.name]].operator
     assert isinstance(operator, Lives)
     columns = Schema(tuple(Column(field.name, field.type) for field in query.definition.plan.fields))
@@ -93,6 +95,11 @@ def layout_of(definition: ArchiveDefinition, spec: ArchiveSpec) -> Arrangement:
         return Arrangement(*fitting(spec, definition.technique, definition.grid))
     chosen = choose(0, 0, periods_of(spec), is_estimated=spec.is_estimated)
     return Arrangement(*fitting(spec, chosen.technique, definition.grid or chosen.grid))
+
+
+def archive_place(definition: ArchiveDefinition) -> Path:
+    """The directory of an archive, from where relative paths count."""
+    return Path(local_place(definition.sink, f"archive {definition.name}")).expanduser()
 
 
 def periods_of(spec: ArchiveSpec) -> int:

@@ -29,17 +29,27 @@ class Aside:
 
     def open(self, streams: Iterable[str], committed: Mapping[str, Any]) -> None:
         """Go on at the committed sizes; files of an earlier run that are not among them are removed."""
-        for stream in streams:
-            for kind in ("late", "rejects"):
-                name = f"{stream}.{kind}.jsonl"
-                if name in committed:
-                    self._sink(name).open(committed[name])
-                else:
-                    self._remove(self.directory / name)
+        names = [f"{stream}.{kind}.jsonl" for stream in streams for kind in ("late", "rejects")]
+        self.verify({name: committed[name] for name in names if name in committed})
+        for name in names:
+            # Before any of them is touched.
+            self._sink(name).lock()
+        for name in names:
+            if name in committed:
+                self._sink(name).open(committed[name])
+            else:
+                self._remove(name)
 
-    def _remove(self, path: Path) -> None:
+    def verify(self, committed: Mapping[str, Any]) -> None:
+        """Raise SinkError unless all that was committed is there."""
+        for name, position in committed.items():
+            self._made(name).verify(position)
+
+    def _remove(self, name: str) -> None:
+        path = self.directory / name
         try:
             path.unlink(missing_ok=True)
+            self._sinks.pop(name).close()
         except OSError as failure:
             raise SinkError(
                 f"cannot replace '{path}'", got=failure.strerror, hint="name another directory with --aside"
@@ -47,10 +57,13 @@ class Aside:
 
     def _sink(self, name: str) -> JsonLinesSink:
         if name not in self._sinks:
-            path = self.directory / name
-            self._sinks[name] = JsonLinesSink(f"jsonl:{path}", REJECTS_SCHEMA, path)
+            self._sinks[name] = self._made(name)
             self._sinks[name].durable = self._durable
         return self._sinks[name]
+
+    def _made(self, name: str) -> JsonLinesSink:
+        path = self.directory / name
+        return JsonLinesSink(f"jsonl:{path}", REJECTS_SCHEMA, path)
 
     def write(self, results: Iterable[ChunkResult]) -> None:
         for result in results:
@@ -65,6 +78,16 @@ class Aside:
 
     def commit(self) -> dict[str, Any]:
         return {name: sink.commit() for name, sink in self._sinks.items()}
+
+    def check_unchanged(self) -> None:
+        """Raise SinkError if somebody else has changed one of the files."""
+        for sink in self._sinks.values():
+            sink.check_unchanged()
+
+    def leave(self) -> None:
+        """Cut the files back to the last commit for good."""
+        for sink in list(self._sinks.values()):
+            sink.leave()
 
     def close(self) -> None:
         for sink in self._sinks.values():

@@ -10,11 +10,11 @@ from sash.runtime.feed import Entry
 from sash.runtime.harvest import Harvest, PartHarvest
 from sash.runtime.plane import QueryPlane
 from sash.runtime.sources import Chunk
-from sash.runtime.stage import ChunkResult, misjudged
+from sash.runtime.stage import Bar, ChunkResult, misjudged
 
-Newest = Mapping[tuple[str, int], int | None]
-"""The newest timestamp before each chunk, by (stream, sequence)."""
-RunBatch = Callable[[Entry, Sequence[Chunk], Newest], Harvest]
+Bars = Mapping[tuple[str, int], Bar]
+"""By what the rows of each chunk are judged, by (stream, sequence)."""
+RunBatch = Callable[[Entry, Sequence[Chunk], Bars], Harvest]
 """Runs chunks of a batch, all of them or some once more; where operators run in tasks, those, too."""
 
 
@@ -23,18 +23,27 @@ def run_exactly(
 ) -> Harvest:
     """What a batch gives; `in_tasks`: operators run there, not here."""
     bars = plane.clock.bars(streams)
-    given = {(chunk.stream, chunk.sequence): bars[chunk.stream] for chunk in entry.chunks}
+    given: dict[tuple[str, int], Bar] = {}
+    begun: set[str] = set()
+    for chunk in entry.chunks:
+        # Tasks do not know what the chunks before theirs bring.
+        is_exact = chunk.stream not in begun
+        begun.add(chunk.stream)
+        bar = Bar(bars[chunk.stream], entry.limits.get(chunk.stream), is_exact)
+        given[chunk.stream, chunk.sequence] = bar
     harvest = run(entry, entry.chunks, given)
-    wrong = misjudged(harvest.results, bars, plane.clock.slacks)
     has_operators = bool(plane.plan.continuous or plane.plan.one_time or plane.kept.divided)
     is_divided = in_tasks and has_operators
-    if wrong and is_divided:
-        # The operators have not taken in anything that is wrong, and wait for the rest.
-        harvest = run(entry, entry.chunks, {**given, **wrong})
-    elif wrong:
-        again = [chunk for chunk in entry.chunks if (chunk.stream, chunk.sequence) in wrong]
-        right = [r for r in harvest.results if (r.stream, r.sequence) not in wrong]
-        harvest = replace(harvest, results=[*right, *run(entry, again, wrong).results])
+    # Each time at least the first chunk that was wrong becomes right.
+    while wrong := misjudged(harvest.results, bars, plane.clock.slacks):
+        given.update({at: replace(given[at], newest=newest, is_exact=True) for at, newest in wrong.items()})
+        if is_divided:
+            # The operators have not taken in anything that is wrong, and wait for the rest.
+            harvest = run(entry, entry.chunks, given)
+        else:
+            again = [chunk for chunk in entry.chunks if (chunk.stream, chunk.sequence) in wrong]
+            right = [r for r in harvest.results if (r.stream, r.sequence) not in wrong]
+            harvest = replace(harvest, results=[*right, *run(entry, again, given).results])
     results = sorted(harvest.results, key=lambda result: (result.stream, result.sequence))
     parts = harvest.parts if in_tasks else _scanned(results, plane)
     return replace(harvest, results=results, parts=parts)

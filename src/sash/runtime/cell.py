@@ -6,7 +6,8 @@ snapshot), whichever is smaller; reading the last snapshot and the logs since gi
 operators do the same with the same input. So a batch writes no more than it brought, however large the
 windows are, and a restart reads no more than twice the state.
 
-Files are never changed. They count once a manifest names them; what no manifest names is of nobody.
+Files are never changed, and each attempt to apply a batch writes one of its own. They count once a manifest
+names them; what no manifest names is of nobody.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ import pyarrow as pa
 
 from sash.errors import CheckpointError
 from sash.operators.delta import Delta
-from sash.runtime.files import save_file
+from sash.runtime.files import new_attempt, save_file, stamp
 from sash.runtime.fragment import Fragment
-from sash.runtime.wire import pack, pack_deltas, pack_state, unpack, unpack_delta, unpack_state
+from sash.runtime.wire import Packed, pack, pack_delta, pack_state, unpack, unpack_delta, unpack_state
 
 _STATE, _LOG = ".state", ".log"
 # With more logs than this a restart would open too many files.
 _MOST_LOGS = 100
+# From this size on the input of a batch is only logged if the state was as large before.
+_LARGE_LOG = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +50,9 @@ class Work:
     far time has come, None: not further than before. `first` are the first instants of streams.
     """
 
-    rows: tuple[tuple[str, int, Delta], ...]
+    rows: tuple[tuple[str, int, Delta | Packed], ...]
     through: int | None
     first: Mapping[str, int]
-    # The rows as they came, if they came as bytes.
-    packed: tuple[pa.Buffer, ...] | None = None
 
 
 class Cell:
@@ -71,12 +72,12 @@ class Cell:
     def apply(self, batch: int, work: Work) -> Iterator[tuple[str, Delta]]:
         """Apply a batch; gives what leaves. The cell has moved on when all of it has been taken."""
         log = None
-        if self._writer is not None:
+        if self._writer is not None and _is_worth_a_log(work, self.fragment.state_bytes):
             log = self._writer.submit(_packed_log, work)
         yield from self._run(work)
         self.batch = batch
-        if log is not None:
-            self._save(batch, log.result())
+        if self._writer is not None:
+            self._save(batch, None if log is None else log.result())
 
     def _run(self, work: Work) -> Iterator[tuple[str, Delta]]:
         for name, _, delta in sorted(work.rows, key=lambda row: row[:2]):
@@ -84,17 +85,18 @@ class Cell:
         if work.through is not None:
             yield from self.fragment.advance(work.first, work.through)
 
-    def _save(self, batch: int, log: Sequence[pa.Buffer]) -> None:
+    def _save(self, batch: int, log: Sequence[pa.Buffer] | None) -> None:
         logs = [file.size for file in self.files if file.name.endswith(_LOG)]
-        size = sum(len(part) for part in log)
-        if len(logs) < _MOST_LOGS and sum(logs) + size <= self.fragment.state_bytes:
-            self.files = (*self.files, self._write(f"{self.name}.{batch:08d}{_LOG}", log))
+        size = 0 if log is None else sum(len(part) for part in log)
+        if log and len(logs) < _MOST_LOGS and sum(logs) + size <= self.fragment.state_bytes:
+            self.files = (*self.files, self._write(batch, _LOG, log))
         else:
             content = pack_state(self.fragment.snapshot())
-            self.files = (self._write(f"{self.name}.{batch:08d}{_STATE}", content),)
+            self.files = (self._write(batch, _STATE, content),)
 
-    def _write(self, name: str, content: Sequence[pa.Buffer]) -> StateFile:
+    def _write(self, batch: int, kind: str, content: Sequence[pa.Buffer]) -> StateFile:
         assert self._directory is not None
+        name = f"{self.name}.{stamp(batch, new_attempt())}{kind}"
         save_file(self._directory / name, content, durable=self._durable)
         checksum = 0
         for part in content:
@@ -119,12 +121,6 @@ class Cell:
             self._writer.shutdown()
 
 
-def batch_of(name: str) -> int:
-    """The batch that a file of a cell is written for, also if it is half written."""
-    parts = name.removesuffix(".tmp").split(".")
-    return int(parts[-2]) if len(parts) > 1 and parts[-2].isdigit() else -1
-
-
 def read_file(path: Path, checksum: int) -> bytes:
     """A file of a checkpoint, as it was written."""
     try:
@@ -147,11 +143,17 @@ def damaged(path: Path) -> CheckpointError:
 def _packed_log(work: Work) -> list[pa.Buffer]:
     header = {
         "through": work.through,
-        "first": dict(work.first),
+        "first": dict(sorted(work.first.items())),
         "rows": [[name, rank] for name, rank, _ in work.rows],
     }
-    parts = work.packed or [pack_deltas([delta]) for _, _, delta in work.rows]
-    return list(pack(header, parts))
+    parts = (rows.content if isinstance(rows, Packed) else pack_delta(rows) for _, _, rows in work.rows)
+    return list(pack(header, list(parts)))
+
+
+def _is_worth_a_log(work: Work, state_bytes: int) -> bool:
+    """Whether the input may be smaller than the state: nobody should hold all of what is far larger."""
+    size = sum(rows.size for _, _, rows in work.rows if isinstance(rows, Packed))
+    return size <= max(_LARGE_LOG, state_bytes)
 
 
 def _read_log(content: bytes) -> Work:

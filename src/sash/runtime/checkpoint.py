@@ -1,6 +1,6 @@
 """The checkpoint: everything that a restart needs, in one directory.
 
-    format.json      the format of the directory, and which runtime made it
+    format.json      the format of the directory (5 and older are refused), and which runtime made it
     manifest.json    the last committed batch: clocks, counts, sinks, parts, and which files are live
     parts/           the queries that came into the run together, as CQL: never changed
     panes/           the partials of each batch, by synopsis (pane_files.py)
@@ -19,22 +19,23 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sash.disk import reason, remedy
 from sash.errors import CheckpointError
-from sash.runtime.cell import StateFile, batch_of, damaged
+from sash.runtime.cell import StateFile, damaged
 from sash.runtime.clock import StreamState
-from sash.runtime.files import save_file, told
+from sash.runtime.files import forget_unnamed, save_file, told
+from sash.runtime.loss import Loss
 from sash.runtime.pane_files import PANES, PaneFile, PaneFolder
 from sash.runtime.recipe import Recipe
 from sash.runtime.report import StreamCounts
 from sash.runtime.retained import KeptFile
 
-FORMAT = 5
+FORMAT = 6
 CELLS, FEED, IDENTITY = "cells", "feed", "format.json"
 
 
@@ -42,13 +43,16 @@ CELLS, FEED, IDENTITY = "cells", "feed", "format.json"
 class PartState:
     """A part of the run: the first instants of its streams, and which of its queries have been dropped.
 
-    `since` is how far answers had come when it came.
+    `since` is how far time had come when it came, `through` its watermark; of streams in `complete_since` it
+    knows all rows after that instant, of others all.
     """
 
     number: int
     first: Mapping[str, int]
     dropped: tuple[str, ...] = ()
     since: int | None = None
+    complete_since: Mapping[str, int] = field(default_factory=dict)
+    through: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +62,12 @@ class Manifest:
     `held_from` has synopses that do not know everything: what came after that instant they know. `lasts` has
     the boundaries that periodic queries last answered, where that is not the last one that has passed;
     `refreshes` is how those fared that are refreshed elastically. `refresh` and `policy` are the run's.
-    `divided` has the synopses in partitions, with the reason.
+    Operators are divided among `partitions`, None: they are not. `divided` has the synopses in partitions,
+    with the reason; `passed` the instant of each stream that every query which reads it has passed.
     """
 
     batch: int
     streams: Mapping[str, StreamState]
-    complete_through: int | None
     positions: Mapping[str, Any]
     is_last: bool
     sinks: Mapping[str, Any]
@@ -71,7 +75,7 @@ class Manifest:
     panes: tuple[PaneFile, ...] = ()
     aside: Mapping[str, Any] = field(default_factory=dict)
     cells: Mapping[str, tuple[StateFile, ...]] = field(default_factory=dict)
-    partitions: int = 1
+    partitions: int | None = None
     parts: tuple[PartState, ...] = ()
     made: int = 0
     kept: tuple[KeptFile, ...] = ()
@@ -81,13 +85,13 @@ class Manifest:
     refresh: str = "exact"
     policy: str = ""
     divided: Mapping[str, str] = field(default_factory=dict)
+    passed: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> str:
         return json.dumps(
             {
                 "batch": self.batch,
                 "streams": {name: _stream_json(state) for name, state in self.streams.items()},
-                "complete_through": self.complete_through,
                 "positions": dict(self.positions),
                 "is_last": self.is_last,
                 "sinks": dict(self.sinks),
@@ -98,7 +102,10 @@ class Manifest:
                     for name, files in self.cells.items()
                 },
                 "partitions": self.partitions,
-                "parts": [[p.number, dict(p.first), list(p.dropped), p.since] for p in self.parts],
+                "parts": [
+                    [p.number, dict(p.first), list(p.dropped), p.since, dict(p.complete_since), p.through]
+                    for p in self.parts
+                ],
                 "made": self.made,
                 "kept": [list(asdict(file).values()) for file in self.kept],
                 "held_from": dict(self.held_from),
@@ -107,6 +114,7 @@ class Manifest:
                 "refresh": self.refresh,
                 "policy": self.policy,
                 "divided": dict(self.divided),
+                "passed": dict(self.passed),
                 "panes": [list(asdict(file).values()) for file in self.panes],
             }
         )
@@ -117,7 +125,6 @@ class Manifest:
         return Manifest(
             data["batch"],
             {name: _stream_from_json(state) for name, state in data["streams"].items()},
-            data["complete_through"],
             data["positions"],
             data["is_last"],
             data["sinks"],
@@ -126,7 +133,10 @@ class Manifest:
             data["aside"],
             {name: tuple(StateFile(*file) for file in files) for name, files in data["cells"].items()},
             data["partitions"],
-            tuple(PartState(n, first, tuple(gone), since) for n, first, gone, since in data["parts"]),
+            tuple(
+                PartState(number, first, tuple(gone), since, complete_since, through)
+                for number, first, gone, since, complete_since, through in data["parts"]
+            ),
             data["made"],
             tuple(KeptFile(*file) for file in data["kept"]),
             data["held_from"],
@@ -135,6 +145,7 @@ class Manifest:
             data["refresh"],
             data["policy"],
             data.get("divided", {}),
+            data["passed"],
         )
 
 
@@ -146,12 +157,14 @@ def _stream_json(state: StreamState) -> dict[str, Any]:
         "ended": state.ended,
         "counts": [counts.accepted, counts.late, counts.rejected],
         "joined": state.joined,
+        "loss": state.loss.to_json(),
     }
 
 
 def _stream_from_json(data: dict[str, Any]) -> StreamState:
     counts = StreamCounts(*data["counts"])
-    return StreamState(data["newest"], data["first"], data["ended"], counts, data["joined"])
+    loss = Loss.from_json(data.get("loss"))
+    return StreamState(data["newest"], data["first"], data["ended"], counts, data["joined"], loss)
 
 
 class Checkpoint:
@@ -167,7 +180,10 @@ class Checkpoint:
         self._lock: int | None = None
 
     def open(self) -> Manifest | None:
-        """Make the directory ready; gives the last committed state, None where there is none."""
+        """Take the directory; gives the last committed state, None where there is none.
+
+        Nothing that is there is changed before `begin`.
+        """
         try:
             self.panes.directory.mkdir(parents=True, exist_ok=True)
             self._parts.mkdir(exist_ok=True)
@@ -187,10 +203,16 @@ class Checkpoint:
         except CheckpointError:
             self.close()
             raise
+        return manifest
+
+    def begin(self, manifest: Manifest | None) -> None:
+        """Go on from a committed state: what it does not name is of no use."""
+        path = self.directory / IDENTITY
+        if not path.exists() or self._json(path) != self._identity:
+            save_file(path, json.dumps(self._identity))
         self.panes.open(() if manifest is None else manifest.panes)
         self._forget_parts(() if manifest is None else manifest.parts)
         self._forget_cells({} if manifest is None else manifest.cells, None)
-        return manifest
 
     def _take_lock(self) -> None:
         """One run at a time; the lock goes with the process, however it ends."""
@@ -212,33 +234,41 @@ class Checkpoint:
             os.close(self._lock)
             self._lock = None
 
+    @property
+    def _identity(self) -> dict[str, Any]:
+        base_dir = None if self._base_dir is None else str(self._base_dir.absolute())
+        return {"format": FORMAT, "runtime": self._runtime, "base_dir": base_dir}
+
     def _check_identity(self) -> None:
         path = self.directory / IDENTITY
-        base_dir = None if self._base_dir is None else str(self._base_dir.absolute())
-        identity = {"format": FORMAT, "runtime": self._runtime, "base_dir": base_dir}
-        found = self._json(path) if path.exists() else identity
-        for key in ("format", "runtime"):
-            if found.get(key) != identity[key]:
-                raise self._foreign(key, identity[key], found.get(key))
-        if found != identity or not path.exists():
-            save_file(path, json.dumps(identity))
+        if not path.exists():
+            return
+        found = self._json(path)
+        self._check_format(found)
+        if found.get("runtime") != self._runtime:
+            raise CheckpointError(
+                f"the checkpoint '{self.directory}' is of another runtime",
+                expected=self._runtime,
+                got=str(found.get("runtime")),
+                hint="run what it was made by, or name another checkpoint directory to start anew",
+            )
 
-    def _foreign(self, key: str, expected: object, got: object) -> CheckpointError:
-        return CheckpointError(
-            f"the checkpoint '{self.directory}' is of another {key}",
-            expected=str(expected),
-            got=str(got),
-            hint="run what it was made by, or name another checkpoint directory to start anew",
-        )
+    def _check_format(self, found: Mapping[str, Any]) -> None:
+        if found.get("format") != FORMAT:
+            raise CheckpointError(
+                f"the checkpoint '{self.directory}' has format {found.get('format')}, and this version of "
+                f"Sash reads format {FORMAT}",
+                hint="go on with the version that made it, or name another checkpoint directory "
+                "to start anew",
+                id="checkpoint-format",
+            )
 
     def read(self) -> Manifest | None:
         """The last committed state, for who does not run it; None where there is none."""
         path = self.directory / IDENTITY
         if not path.exists():
             return None
-        found = self._json(path).get("format")
-        if found != FORMAT:
-            raise self._foreign("format", FORMAT, found)
+        self._check_format(self._json(path))
         return self._read_manifest()
 
     @property
@@ -279,24 +309,16 @@ class Checkpoint:
 
     def _forget_cells(self, kept: Mapping[str, tuple[StateFile, ...]], through: int | None) -> None:
         """Remove files that are of no use, but for those of batches after `through`, which are under way."""
-        names = {file.name for files in kept.values() for file in files}
-        with told(self.directory, "clear"):
-            for path in self.cells.iterdir():
-                if path.name not in names and (through is None or batch_of(path.name) <= through):
-                    path.unlink(missing_ok=True)
+        forget_unnamed(self.cells, {file.name for files in kept.values() for file in files}, through)
 
     def _forget_parts(self, kept: Iterable[PartState]) -> None:
-        self._forget(self._parts, {f"{part.number}.json" for part in kept})
-
-    def _forget(self, directory: Path, kept: Collection[str]) -> None:
-        """Remove files that are of no use."""
-        with told(self.directory, "clear"):
-            for path in directory.iterdir():
-                if path.name not in kept:
-                    path.unlink(missing_ok=True)
+        forget_unnamed(self._parts, {f"{part.number}.json" for part in kept}, None)
 
     def commit(self, manifest: Manifest) -> None:
-        """Make `manifest` the state from which a restart goes on, then remove what it does not need."""
+        """Make `manifest` the state from which a restart goes on, then remove what it does not need.
+
+        The pane files go later (`PaneFolder.clear`): somebody may read them.
+        """
         save_file(self.directory / "manifest.json", manifest.to_json())
         self.panes.keep(manifest.panes)
         self._forget_cells(manifest.cells, manifest.batch)

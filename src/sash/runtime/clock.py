@@ -1,17 +1,19 @@
-"""Event time: how far each stream has come, and how far the past is complete.
+"""Event time: how far each stream has come, and how far the past is complete for who reads some of them.
 
-The clock stands at the least, over the streams that have not ended, of the newest timestamp minus SLACK; a
-row with just that timestamp may still come, so instants before it are complete. When all input has ended it
-moves to the greatest timestamp and includes it.
+The watermark of a query is the least, over the streams and timed relations that it reads and that have not
+ended, of the newest timestamp minus SLACK; a row with just that timestamp may still come, so instants before
+it are complete. When all that it reads has ended it moves to the greatest timestamp of it and includes that.
+What a query does not read does not move or hold it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sash.plan.run_plan import RunPlan
+from sash.runtime.loss import NO_LOSS, Loss
 from sash.runtime.report import StreamCounts
 
 
@@ -26,6 +28,8 @@ class Extent(Protocol):
     def oldest(self) -> int | None: ...
     @property
     def counts(self) -> StreamCounts: ...
+    @property
+    def loss(self) -> Loss: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +45,15 @@ class StreamState:
     ended: bool = False
     counts: StreamCounts = field(default_factory=StreamCounts)
     joined: int | None = None
+    loss: Loss = NO_LOSS
 
     def after(self, chunk: Extent) -> StreamState:
-        counts = self.counts + chunk.counts
+        counts, loss = self.counts + chunk.counts, self.loss + chunk.loss.after(self.newest)
         if chunk.newest is None or chunk.oldest is None:
-            return replace(self, counts=counts)
+            return replace(self, counts=counts, loss=loss)
         newest = chunk.newest if self.newest is None else max(self.newest, chunk.newest)
         first = chunk.oldest if self.first is None else min(self.first, chunk.oldest)
-        return replace(self, newest=newest, first=first, counts=counts)
+        return replace(self, newest=newest, first=first, counts=counts, loss=loss)
 
 
 Streams = Mapping[str, StreamState]
@@ -78,6 +83,21 @@ def begun(first: Mapping[str, int], chunks: Iterable[Extent]) -> dict[str, int]:
     return after
 
 
+def moved_on(before: int | None, after: int | None) -> int | None:
+    """Where a watermark is after a batch; None if it is not further than before."""
+    return None if after is None or (before is not None and after <= before) else after
+
+
+def by_stream(synopses: Mapping[int, Iterable[str]], throughs: Mapping[int, int | None]) -> dict[str, int]:
+    """The watermarks of parts, by the streams of their synopses."""
+    return {
+        stream: through
+        for number, streams in synopses.items()
+        if (through := throughs[number]) is not None
+        for stream in streams
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Clock:
     """`slacks` of all streams, and which of them are `feeds` of relations."""
@@ -89,28 +109,20 @@ class Clock:
     def of(plan: RunPlan, feeds: Iterable[str]) -> Clock:
         return Clock({stream.name: stream.slack for stream in plan.streams}, frozenset(feeds))
 
-    def through(self, streams: Streams) -> int | None:
-        """The last instant about which everything is known; None before there is one."""
-        if not streams:
-            # Relations alone know no time; what they hold holds at any instant.
+    def through(self, streams: Streams, sources: Collection[str]) -> int | None:
+        """The last instant about which everything is known of some sources; None before there is one."""
+        if not sources:
+            # Static relations know no time; what they hold holds at any instant.
             return 0
-        # Time ends with the streams, not with the feed of a relation that goes on after them.
-        given = [state for name, state in streams.items() if name not in self.feeds]
-        end = max((state.newest for state in given if state.newest is not None), default=None)
-        if all(state.ended for state in streams.values()):
-            return end
+        going = [name for name in sources if not streams[name].ended]
+        if not going:
+            return max((n for name in sources if (n := streams[name].newest) is not None), default=None)
         instants = []
-        if all(state.ended for state in given):
-            if end is None:
-                return None
-            instants.append(end)
-        for name, slack in self.slacks.items():
+        for name in going:
             state = streams[name]
-            if state.ended:
-                continue
             known = [] if state.joined is None else [state.joined]
             if state.newest is not None:
-                known.append(state.newest - slack - 1)
+                known.append(state.newest - self.slacks[name] - 1)
             if not known:
                 return None
             instants.append(max(known))

@@ -9,25 +9,34 @@ aggregates, is done here, with what the planes of those parts tell them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from sash.archive import BORN, DIES
+from sash.errors import InternalError
 from sash.lang.algebra import Node, OutputKind
 from sash.operators.answers import Once
 from sash.operators.build import build, build_guests, guests_of
 from sash.operators.cut import TOP, Cut, cut
 from sash.operators.dataflow import Dataflow, Place, Tally, measured
-from sash.operators.delta import ALWAYS, ARROW_TYPES, NEVER, Delta
+from sash.operators.delta import ALWAYS, ANSWER_TYPES, ARROW_TYPES, NEVER, Delta, zoned
+from sash.operators.order import in_file_order
+from sash.operators.outline import outline
+from sash.plan.digests import digest
 from sash.plan.explain.tree import Measured
 from sash.plan.join_synopses import SharedJoin
+from sash.plan.row_order import row_order
 from sash.plan.run_plan import ContinuousQuery, RunPlan
 from sash.runtime.cell import Cell, StateFile, Work
 from sash.runtime.fragment import Fragment
 from sash.runtime.report import DRIVER, Held
+from sash.runtime.stopping import keep_on
+from sash.runtime.wire import Packed
+from sash.state.groups import canonical
 from sash.synopses.joined.aggregates import join_operators
 
 NAME, GUESTS = "answers", "guests"
@@ -46,7 +55,7 @@ def continuous_schema(query: ContinuousQuery) -> pa.Schema:
     fields = [("ts", pa.int64() if query.has_integer_time else pa.timestamp("us", tz="UTC"))]
     if query.plan.kind in _CHANGE_LOGS:
         fields.append(("op", pa.string()))
-    fields.extend((field.name, ARROW_TYPES[field.type]) for field in query.plan.fields)
+    fields.extend((field.name, ANSWER_TYPES[field.type]) for field in query.plan.fields)
     return pa.schema(fields)
 
 
@@ -58,6 +67,27 @@ def relation_delta(columns: Sequence[pa.Array]) -> Delta:
     return Delta(always, never, tuple(columns))
 
 
+@dataclass(frozen=True, slots=True)
+class OperatorPlan:
+    """What other processes build the operators of a part from: its plan, and a digest of what they become."""
+
+    plan: RunPlan
+    digest: str
+
+    @staticmethod
+    def of(plan: RunPlan, whole: Dataflow, divided: Cut) -> OperatorPlan:
+        """Of operators that have not processed anything. What synopses answer is no concern of theirs."""
+        return OperatorPlan(replace(plan, queries=(), synopses=()), digest(outline(whole, divided)))
+
+    def cut(self) -> Cut:
+        """The operators, built anew: nobody else has them."""
+        whole = build(self.plan, join_operators)
+        divided = cut(whole)
+        if digest(outline(whole, divided)) != self.digest:
+            raise InternalError("a plan has become other operators than at the driver")
+        return divided
+
+
 class ContinuousPlane:
     """`directory` is where the state of operators is written, None: nowhere.
 
@@ -65,19 +95,27 @@ class ContinuousPlane:
     """
 
     def __init__(
-        self, plan: RunPlan, directory: Path | None = None, *, is_cut: bool = False, durable: bool = True
+        self,
+        plan: RunPlan,
+        directory: Path | None = None,
+        *,
+        is_cut: bool = False,
+        durable: bool = True,
+        look: Callable[[], None] = keep_on,
     ) -> None:
         self.name = f"{plan.number}.{NAME}"
         self._guest_name = f"{plan.number}.{GUESTS}"
         self._queries = {query.name: query for query in plan.continuous}
         self._schemas = {query.name: continuous_schema(query) for query in plan.continuous}
+        self._orders = {query.name: row_order(query.plan) for query in plan.continuous}
         self._one_time = plan.one_time
         self._whole = build(plan, join_operators)
         self.cut: Cut | None = cut(self._whole) if is_cut else None
+        self.operators = None if self.cut is None else OperatorPlan.of(plan, self._whole, self.cut)
         self.flow: Dataflow = self._whole if self.cut is None else self.cut.top
-        self._cell = Cell(self.name, Fragment(self.flow), directory, durable=durable)
+        self._cell = Cell(self.name, Fragment(self.flow, look), directory, durable=durable)
         self._guests = build_guests(plan)
-        self._guest_cell = Cell(self._guest_name, Fragment(self._guests), directory, durable=durable)
+        self._guest_cell = Cell(self._guest_name, Fragment(self._guests, look), directory, durable=durable)
         self.settings = tuple(join.setting for join in plan.joins)
         # What the last batch told guests of other parts, by synopsis.
         self.told: dict[str, list[Delta]] = {}
@@ -89,6 +127,10 @@ class ContinuousPlane:
         }
         # What operators elsewhere did, by (operator, partition).
         self._tallies: dict[tuple[int, int], Tally] = {}
+
+    def outline(self) -> list[str]:
+        """What its operators are, before they have processed anything: state fits only the same ones."""
+        return [*outline(self._whole, self.cut), *outline(self._guests, None)]
 
     @property
     def is_idle(self) -> bool:
@@ -140,7 +182,7 @@ class ContinuousPlane:
     def answer(
         self,
         batch: int,
-        rows: tuple[tuple[str, int, Delta], ...],
+        rows: tuple[tuple[str, int, Delta | Packed], ...],
         first: Mapping[str, int],
         through: int | None,
     ) -> Iterator[tuple[str, pa.Table]]:
@@ -166,6 +208,9 @@ class ContinuousPlane:
         if query.definition.archive is not None:
             lives = (pa.array(changes.ts), pa.array(changes.exp), pa.array(changes.signs()))
             return pa.Table.from_arrays([*changes.columns, *lives], schema=schema)
+        order = self._orders[name]
+        if order is not None:
+            changes = in_file_order(changes, query.plan.fields, order)
         if query.has_integer_time:
             columns = [pa.array(changes.ts // query.unit)]
         else:
@@ -173,7 +218,7 @@ class ContinuousPlane:
         if query.plan.kind in _CHANGE_LOGS:
             is_minus = pa.array((changes.signs() < 0).astype(np.int8))
             columns.append(pa.array(["+", "-"]).take(is_minus))
-        columns.extend(changes.columns)
+        columns.extend(zoned(canonical(column)) for column in changes.columns)
         return pa.Table.from_arrays(columns, schema=schema)
 
     def once(self) -> dict[str, pa.Table]:
@@ -182,8 +227,8 @@ class ContinuousPlane:
         for query in self._one_time:
             operator = self.flow.vertices[self.flow.outputs[query.name]].operator
             assert isinstance(operator, Once)
-            schema = pa.schema([(field.name, ARROW_TYPES[field.type]) for field in query.plan.fields])
-            answers[query.name] = pa.Table.from_arrays(operator.answer(), schema=schema)
+            schema = pa.schema([(field.name, ANSWER_TYPES[field.type]) for field in query.plan.fields])
+            answers[query.name] = pa.Table.from_arrays([*map(zoned, operator.answer())], schema=schema)
         return answers
 
     # ------------------------------------------------------------------ state

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from sash.lang import Program
 from sash.runtime.ledger import Ledger
+from sash.runtime.stopping import Abandoned
 
 
 class Served(Protocol):
@@ -66,6 +67,11 @@ class Desk:
             try:
                 run.change(program)
                 then()
+            except Abandoned:
+                # The run ends: nothing will be done any more.
+                for _, _, waiting in asked:
+                    waiting.cancel()
+                raise
             except BaseException as failure:
                 done.set_exception(failure)
             else:

@@ -66,9 +66,9 @@ class DividedTurn:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """How far time has come, and the first instants of streams."""
+    """How far time has come (or moved on), by stream, and the first instants of streams."""
 
-    through: int | None
+    throughs: Mapping[str, int]
     firsts: Firsts
 
 
@@ -144,13 +144,12 @@ class DividedSynopses:
         for partial in read_partials(self._directory, turn.files, specs, self._partition, self._of):
             plane.absorb(partial)
         plane.begin(moment.firsts)
-        if moment.through is not None:
-            # Here every boundary is answered.
-            plane.catch_up(Reached(moment.through, {}, ()), new)
+        # Here every boundary is answered.
+        plane.catch_up(Reached(moment.throughs, {}, ()), new)
         self._version = turn.version
 
     def _apply(self, batch: int, after: Moment, partials: Sequence[Partial]) -> DividedGiven:
-        """`after.through` is None where time has not moved."""
+        """`after.throughs` has the streams whose time has moved."""
         plane = self._plane
         for partial in partials:
             plane.absorb(partial)
@@ -165,9 +164,8 @@ class DividedSynopses:
         )
         plane.begin(after.firsts)
         answers: dict[str, list[pa.Table]] = defaultdict(list)
-        if after.through is not None:
-            for name, table in plane.answer(after.through):
-                answers[name].append(table)
-            plane.settle(after.through)
+        for name, table in plane.answer(after.throughs):
+            answers[name].append(table)
+        plane.settle(after.throughs)
         notes = {name: group.notes for name, group in plane.groups.items()}
         return DividedGiven(self._partition, dict(answers), tuple(files), plane.held, notes)

@@ -14,61 +14,66 @@ with other queries. A stream that a query has read stays in the run as long as i
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from sash.errors import InternalError, SashError
+from sash.errors import InternalError, SashError, TimeJump
 from sash.lang import Program
-from sash.lang.bound import StreamDefinition
+from sash.lang.bound import QueryDefinition, StreamDefinition
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial, preaggregate
+from sash.plan.digests import digest
 from sash.plan.join_synopses import SharedJoin
-from sash.plan.periodic import SynopsisSpec
+from sash.plan.periodic import Hosts, SynopsisSpec
 from sash.plan.placement import MAX_DRIVER_GROUPS, state_of
 from sash.plan.refresh import ELASTIC
-from sash.plan.run_plan import RunPlan, plan_run, standing_in
+from sash.plan.run_plan import RunPlan, plan_parts, standing_in, whole_of
 from sash.runtime.admission import admit_number, admit_state
 from sash.runtime.aside import Aside
 from sash.runtime.asked import answered_once, check_questions
 from sash.runtime.batches import RunBatch, run_exactly
 from sash.runtime.cell import StateFile
 from sash.runtime.checkpoint import CELLS, FEED, Checkpoint, Manifest, PartState
-from sash.runtime.clock import StreamState, advanced, begun
-from sash.runtime.difference import difference, only, refreshed_as_in, refuse_another_program
+from sash.runtime.clock import StreamState, advanced, begun, moved_on
+from sash.runtime.difference import Difference, difference, only, refreshed_as_in, refuse_another_program
 from sash.runtime.divided import DividedPlan, DividedTurn
 from sash.runtime.feed import Entry, Feeder
 from sash.runtime.feedlog import FeedLog
 from sash.runtime.files import told
+from sash.runtime.groups import latest
 from sash.runtime.harvest import Harvest
 from sash.runtime.keeping import Keeping
 from sash.runtime.ledger import Ledger
 from sash.runtime.limits import Guard, Limits, default_state
 from sash.runtime.lookup import KeptPanes
+from sash.runtime.loss import LossWatch, late_slacks
 from sash.runtime.memory import resident_bytes
 from sash.runtime.meters import Meters
-from sash.runtime.options import Options
-from sash.runtime.outputs import Outputs, check_places
+from sash.runtime.options import DEFAULT_BATCH_ROWS, DEFAULT_TRIGGERS, Options
+from sash.runtime.outputs import BatchAnswers, Outputs, check_places
+from sash.runtime.pacing import FIRST_ROWS, BatchSize
 from sash.runtime.pane_files import PANES, PaneFile, PaneFolder, still_needed
 from sash.runtime.part import Part, narrow
-from sash.runtime.partitions import PartTurn, Routes, Turn, cell_name, first_files, part_of, routes
+from sash.runtime.partitions import MAIL, PartTurn, Routes, Turn, cell_name, first_files, part_of, routes
 from sash.runtime.placing import crowded
 from sash.runtime.plane import QueryPlane
 from sash.runtime.recipe import Recipe, fingerprint
 from sash.runtime.refreshing import Refreshing
 from sash.runtime.relations import read_relations
-from sash.runtime.report import BatchReport, Measures, Parts, Summary
-from sash.runtime.retained import (
-    Keep,
-)
+from sash.runtime.report import BatchReport, Measures, Parts, Reach, Summary
+from sash.runtime.retained import FIRST, Keep
 from sash.runtime.scans import scan_rows
 from sash.runtime.sources import Source, open_source
-from sash.runtime.stage import ChunkResult
+from sash.runtime.stage import ChunkResult, largest_jump
+from sash.runtime.starts import gone_on, starts_of
+from sash.runtime.stopping import Abandoned, keep_on
 from sash.runtime.stopwatch import Stopwatch
 from sash.runtime.synopsis_plane import Firsts
 from sash.scheduling import POLICIES
@@ -85,11 +90,15 @@ class Engine:
         state: Path | None = None,
         overlap: bool = False,
         partitions: int | None = None,
+        look: Callable[[], None] = keep_on,
     ) -> None:
         """`partitions`: among so many are operators divided; None: they all run here.
 
-        `state` is where a run without a checkpoint may keep files while it lasts.
+        `state` is where a run without a checkpoint may keep files while it lasts. `look` is called often
+        while a batch is worked on, and may raise Abandoned.
         """
+        self.look = look
+        self._is_abandoned = False
         self.options = options
         self.runtime = runtime
         self.partitions = partitions
@@ -97,16 +106,17 @@ class Engine:
         self._program = program
         self._worker = ThreadPoolExecutor(1, "sash-answers") if overlap else None
         # What is wrong with the program is told before anything is touched.
-        self._planned = plan_run(program)
-        check_questions(program, self._planned.streams)
+        self._planned = plan_parts(program)
+        planned = whole_of(self._planned)
+        check_questions(program, planned.streams)
         refreshing = Refreshing(POLICIES[options.policy], usual=options.refresh)
         self.plane = QueryPlane(refreshing=refreshing)
-        self._admit(self._planned, program, len(self._planned.definitions))
-        self._sources = {stream.name: self._open_source(stream) for stream in self._planned.streams}
+        self._admit(planned, program, len(planned.definitions))
+        self._sources = {stream.name: self._open_source(stream) for stream in planned.streams}
         durable = options.checkpoint is not None
-        self.outputs = Outputs(options.base_dir, durable=durable, in_background=overlap)
-        self.outputs.add(self.outputs.prepare(self._planned))
-        check_places(self._planned.definitions, self._sources, options.base_dir)
+        self.outputs = Outputs(options.base_dir, durable=durable, in_background=overlap, look=look)
+        self.outputs.add(self.outputs.prepare(planned))
+        check_places(planned.definitions, self._sources, options.base_dir)
         self._checkpoint = None
         if options.checkpoint is not None:
             self._checkpoint = Checkpoint(options.checkpoint, runtime, options.base_dir)
@@ -114,9 +124,12 @@ class Engine:
         self._aside = Aside(aside, durable=durable)
         if options.aside is not None or options.checkpoint is None:
             self._aside.check()
-        self._feeder = Feeder({}, options.batch_rows, _chunk_rows(options.batch_rows, cores))
+        self._feeder = _feeder(options, runtime, cores)
         self._meters = Meters(self.plane)
         self._live: set[str] = set()
+        self._losses = LossWatch(options.monitor.warning, options.fail_on_rejects)
+        # How far the last commit had come.
+        self._reached = Reach()
         # The seconds that writing and committing took.
         self._rest = 0.0
         self._started = time.monotonic()
@@ -129,7 +142,7 @@ class Engine:
         # How far things are with the last batch taken; the plane may be one batch behind.
         self.streams: Mapping[str, StreamState] = {}
         self.firsts: Firsts = {}
-        self.through: int | None = None
+        self.throughs: Mapping[int, int | None] = {}
         # The state of the operators that run in tasks, after the last batch taken.
         self.cells: dict[str, tuple[StateFile, ...]] = {}
         # The partials of live panes; None: nobody can go on from them.
@@ -177,6 +190,12 @@ class Engine:
         return self._state / CELLS
 
     @property
+    def mail_directory(self) -> Path:
+        """Where processes of this machine post what is large, while a batch lasts."""
+        assert self._state is not None
+        return self._state / MAIL
+
+    @property
     def panes_directory(self) -> Path:
         """Where synopses in partitions have their state."""
         assert self._panes is not None
@@ -199,6 +218,13 @@ class Engine:
     def load(self) -> None:
         """Take up the state of the checkpoint, if it has a committed batch. Outputs stay as they are."""
         self._manifest = None if self._checkpoint is None else self._checkpoint.open()
+        parts = [] if self._manifest is None else self._planned_before(self._manifest)
+        change = difference(parts, self._program)
+        if self._checkpoint is not None:
+            if self._manifest is not None:
+                refuse_another_program(self._checkpoint.directory, change)
+            # From here on what is there is changed.
+            self._checkpoint.begin(self._manifest)
         if self._checkpoint is not None or self.runtime == "spark":
             assert self._state is not None
             self._feed_log = FeedLog(self._state / FEED)
@@ -210,33 +236,50 @@ class Engine:
                     directory.mkdir(exist_ok=True)
         if self._manifest is None:
             self._set([])
-            self._add(self._planned, self._read_relations(self._planned))
+            self._add(self._planned, self._read_relations(self._planned), {})
         else:
-            self._resume(self._manifest)
+            self._resume(self._manifest, parts, change)
+            if self._is_last_taken:
+                # Nothing is left to do but to see that what was done is still there.
+                self.outputs.verify(self._manifest.sinks)
+                self._aside.verify(self._manifest.aside)
+        self.outputs.lock()
+        self._reached = self._now_reached()
         self.options.monitor.started(
             {query.name: query.sink for query in self.plan.definitions},
             {stream.name: stream.source for stream in self.plan.streams},
         )
+        if self._checkpoint is not None:
+            for name in self.outputs.streams:
+                self.options.monitor.warning(
+                    f"the output of query {name} cannot be taken back: after a restart rows may come twice"
+                )
 
-    def _resume(self, manifest: Manifest) -> None:
+    def _planned_before(self, manifest: Manifest) -> list[Part]:
+        """The parts of the run, planned as they were; CheckpointError if the state is of another plan."""
         assert self._checkpoint is not None
-        self.partitions = None if self.partitions is None else manifest.partitions
-        usual = fingerprint(self._planned)
+        # Operators stay divided as they were.
+        self.partitions = manifest.partitions
+        usual = {fingerprint(plan): plan for plan in self._planned}
         parts: list[Part] = []
         hosts: dict[str, SynopsisSpec] = {}
         joins: list[SharedJoin] = []
         for saved in manifest.parts:
             recipe = self._checkpoint.recipe(saved.number)
-            plan = self._planned if recipe.digest == usual else recipe.plan(hosts, joins)
+            plan = usual.get(recipe.digest) or recipe.plan(hosts, joins)
             plan = refreshed_as_in(self._program, plan)
             hosts.update({spec.name: spec for spec in plan.synopses})
             joins.extend(plan.joins)
-            parts.append(self._part(plan, saved.since))
-        parts = narrow(parts, {saved.number: saved.dropped for saved in manifest.parts})
-        change = difference(parts, self._program)
-        refuse_another_program(self._checkpoint.directory, change)
+            part = self._part(plan, saved.since, saved.complete_since)
+            part.first = saved.first
+            recipe.check(digest(part.continuous.outline()))
+            parts.append(part)
+        return narrow(parts, {saved.number: saved.dropped for saved in manifest.parts})
+
+    def _resume(self, manifest: Manifest, parts: Sequence[Part], change: Difference) -> None:
+        assert self._checkpoint is not None
         parts = narrow(parts, change.gone)
-        self.through = manifest.complete_through
+        self.throughs = {saved.number: saved.through for saved in manifest.parts}
         self.streams = manifest.streams
         self.firsts = {saved.number: saved.first for saved in manifest.parts}
         self.cells = dict(manifest.cells)
@@ -256,7 +299,8 @@ class Engine:
         self.plane.restore(
             self.streams,
             self.firsts,
-            manifest.complete_through,
+            self.throughs,
+            manifest.passed,
             manifest.held_from,
             manifest.lasts,
             manifest.refreshes,
@@ -271,19 +315,28 @@ class Engine:
         self._publish()
         if change.new:
             program, asked = only(self._program, change.new)
-            plan = plan_run(program, self._made, asked, self.plane.hosts(), self.plane.join_hosts())
-            self._set(narrow(parts, {}, plan))
-            self._add(plan, self._read_relations(plan))
+            plans = self._plan(program, asked)
+            starts = self._starts(plans)
+            self._set(narrow(parts, {}, plans))
+            self._add(plans, self._read_relations(plans), starts)
+            self._publish()
         self._is_last_taken = self._feeder.is_finished
 
-    def _part(self, plan: RunPlan, since: int | None) -> Part:
+    def _plan(self, program: Program, asked: tuple[QueryDefinition, ...]) -> tuple[RunPlan, ...]:
+        """The plans of queries that come."""
+        return plan_parts(program, self._made, asked, self._hosts(program), self.plane.join_hosts)
+
+    def _part(self, plan: RunPlan, since: int | None, complete_since: Mapping[str, int]) -> Part:
         # Without a checkpoint nobody can go on from what is written here.
         directory = None if self._checkpoint is None else self._checkpoint.cells
-        return Part(plan, directory, is_cut=self.partitions is not None, since=since)
+        is_cut = self.partitions is not None
+        return Part(
+            plan, directory, is_cut=is_cut, since=since, complete_since=complete_since, look=self.look
+        )
 
-    def _read_relations(self, plan: RunPlan) -> dict[str, Delta]:
+    def _read_relations(self, plans: Sequence[RunPlan]) -> dict[str, Delta]:
         """The rows of relations that are read once, before anything else."""
-        return read_relations(plan, self.options.base_dir, self.options.given)
+        return read_relations(plans, self.options.base_dir, self.options.given)
 
     def open_outputs(self) -> None:
         """Go on with the outputs where the checkpoint says, or replace them; the last step before batches."""
@@ -298,7 +351,8 @@ class Engine:
         self.settle()
         change = difference(self.plane.parts.values(), program)
         added, asked = only(program, change.new)
-        plan = plan_run(added, self._made, asked, self.plane.hosts(), self.plane.join_hosts())
+        plans = self._plan(added, asked)
+        plan, starts = whole_of(plans), self._starts(plans)
         self._admit(plan, program, len(standing_in(program)))
         here = {name: source for name, source in self._sources.items() if self._stays(source, program)}
         opened = {s.name: self._open_source(s) for s in plan.streams if s.name not in here}
@@ -306,15 +360,17 @@ class Engine:
         gone = {name for names in change.gone.values() for name in names}
         staying = [query for query in self.plan.definitions if query.name not in gone]
         check_places((*staying, *plan.definitions), {**here, **opened}, self.options.base_dir)
-        relations = self._read_relations(plan)
+        relations = self._read_relations(plans)
         with ExitStack() as undo:
-            for name, sink in sinks.items():
-                if name not in gone:
-                    undo.callback(sink.close)
-                    sink.open(None)
+            new = [sink for name, sink in sinks.items() if name not in gone]
+            for sink in new:
+                undo.callback(sink.close)
+                sink.lock()
+            for sink in new:
+                sink.open(None)
             undo.pop_all()
         # Nothing of this can be refused any more, but for the output of a query that is made anew.
-        for name in gone:
+        for name in sorted(gone):
             self.outputs.drop(name)
             if name in sinks:
                 sinks[name].open(None)
@@ -323,33 +379,111 @@ class Engine:
         self._sources = {**here, **opened}
         self.streams = {name: state for name, state in self.streams.items() if name in here}
         self._program = program
-        self._set(narrow(list(self.plane.parts.values()), change.gone, plan))
-        if change.new:
-            self._add(plan, relations)
+        with self._turn:
+            self._set(narrow(list(self.plane.parts.values()), change.gone, plans))
+            if change.new:
+                self._add(plans, relations, starts)
+            if self.committed >= 0:
+                self._publish()
         self._keeping.prepare(self.keep(self.taken), self.plan.streams)
+
+    @property
+    def _turn(self) -> AbstractContextManager[None]:
+        """While the synopses are not those of the last commit: no question reads them."""
+        return nullcontext() if self.ledger is None else self.ledger.turns
+
+    def _starts(self, plans: Sequence[RunPlan]) -> dict[int, dict[str, int]]:
+        """When queries begin to answer that come now, by part."""
+        return {plan.number: self._starts_of(plan) for plan in plans}
+
+    def _starts_of(self, plan: RunPlan) -> dict[str, int]:
+        groups, since = self.plane.groups, self._complete_since(plan)
+        there = [stream.name for stream in plan.streams if stream.name in self.streams]
+        came = self.plane.clock.through(self.streams, there) if there else None
+        return starts_of(
+            plan,
+            came,
+            since,
+            lambda synopsis: groups[synopsis].complete_since,
+            lambda stream: self._keeping.rows_after(stream, since.get(stream), came),
+        )
+
+    def _hosts(self, program: Program) -> Hosts:
+        """The synopses that queries may read that come now."""
+        kept = {}
+        for stream in program.streams:
+            through = self.plane.through([stream.name]) if stream.name in self.streams else None
+            if stream.retain is not None and through is not None:
+                since = self._keeping.complete_since(stream)
+                kept[stream.name] = through - (FIRST if since is None else since)
+        return replace(self.plane.hosts(), kept=kept)
+
+    def _complete_since(self, plan: RunPlan) -> dict[str, int]:
+        """Since when queries that come now know all rows of their streams; not named: they know all."""
+        found = {}
+        for stream in plan.streams:
+            since = None if stream.name in plan.feeds else self._keeping.complete_since(stream)
+            if since is not None:
+                found[stream.name] = since
+        return found
 
     def _stays(self, source: Source, program: Program) -> bool:
         """Whether a stream stays in the run; those that are feeds of relations go with their part."""
         return source.stream in program.streams or source.stream.name in self.plane.clock.feeds
 
-    def _add(self, plan: RunPlan, relations: Mapping[str, Delta]) -> None:
-        """Take new queries in."""
-        part = self._part(plan, self.plane.complete_through)
-        if self._checkpoint is not None:
-            hosts = [spec.name for spec in self.plan.synopses]
-            self._checkpoint.save_recipe(Recipe.of(plan, self._program, hosts))
-        self._made = part.number + 1
-        self.firsts = {**self.firsts, part.number: {}}
-        self._set([*self.plane.parts.values(), part])
-        rows = [(f"relation {name}", 0, delta) for name, delta in relations.items()]
-        rows += self._kept_for(plan)
-        cut = part.continuous.cut
+    def _add(
+        self,
+        plans: Sequence[RunPlan],
+        relations: Mapping[str, Delta],
+        starts: Mapping[int, Mapping[str, int]],
+    ) -> None:
+        """Take new queries in; `starts` is when they begin, by part."""
+        hosts = [spec.name for spec in self.plan.synopses]
+        since = self._join(plans)
+        for plan in plans:
+            part = self._part(plan, since[plan.number], self._complete_since(plan))
+            if self._checkpoint is not None:
+                operators = digest(part.continuous.outline())
+                self._checkpoint.save_recipe(Recipe.of(plan, self._program, hosts, operators))
+            self._made = part.number + 1
+            known = {s.name: self.streams[s.name].first for s in plan.streams if s.name in self.streams}
+            there = {name: first for name, first in known.items() if first is not None}
+            part.first = {**starts.get(part.number, {}), **there}
+            self.firsts = {**self.firsts, part.number: part.first}
+            self.throughs = {**self.throughs, part.number: part.through}
+            self._set([*self.plane.parts.values(), part])
+            self._begin(part, relations)
+
+    def _join(self, plans: Sequence[RunPlan]) -> dict[int, int | None]:
+        """How far time has come for each plan, with the streams that the run reads already.
+
+        Those that are new to the run have come as far as those that they are read with.
+        """
+        known = dict(self.streams)
+        since: dict[int, int | None] = {}
+        for plan in plans:
+            there = [stream.name for stream in plan.streams if stream.name in known]
+            since[plan.number] = self.plane.clock.through(known, there) if there else None
+            for stream in plan.streams:
+                if stream.name not in known and stream.name not in plan.feeds:
+                    before = self.streams.get(stream.name, StreamState()).joined
+                    joined = latest(before, since[plan.number])
+                    self.streams = {**self.streams, stream.name: StreamState(joined=joined)}
+        return since
+
+    def _begin(self, part: Part, relations: Mapping[str, Delta]) -> None:
+        """Give a new part what was there before it."""
+        plan = part.plan
+        own = [relation.name for relation in plan.relations if relation.is_static]
+        rows = [(f"relation {name}", 0, relations[name]) for name in own]
+        rows += self._kept_for(part)
+        operator_plan = part.continuous.operators
         part.continuous.begin_with(self.taken, rows)
-        if cut is not None:
+        if operator_plan is not None:
             self.cells.update(
                 first_files(
                     part.number,
-                    cut,
+                    operator_plan,
                     rows,
                     self.partitions or 1,
                     self.cells_directory,
@@ -359,12 +493,13 @@ class Engine:
             )
         self.outputs.answered.update(dict.fromkeys((query.name for query in plan.definitions), 0))
 
-    def _kept_for(self, plan: RunPlan) -> list[tuple[str, int, Delta]]:
+    def _kept_for(self, part: Part) -> list[tuple[str, int, Delta]]:
         """New queries begin with the rows that their streams keep: synopses take them in, scans are given."""
+        plan = part.plan
         found: list[tuple[str, int, Delta]] = []
         partials: list[Partial] = []
-        first = dict(self.firsts[plan.number])
-        for stream, rank, ts, table in self._keeping.rows_of(plan.streams, self.through):
+        first: dict[str, int] = {**self.firsts[plan.number]}
+        for stream, rank, ts, table in self._keeping.rows_of(plan.streams):
             first[stream.name] = min(int(ts.min()), first.get(stream.name, int(ts.min())))
             partials.extend(preaggregate(ts, table, plan.synopses_of(stream.name)))
             for scan in plan.scans_of(stream.name):
@@ -373,6 +508,7 @@ class Engine:
             self.plane.absorb_partial(partial)
         if self._panes is not None and self._has_panes:
             self._panes.save(self.taken, partials, plan.synopses)
+        self.plane.seal()
         self.firsts = {**self.firsts, plan.number: first}
         return found
 
@@ -382,19 +518,21 @@ class Engine:
         # Streams that nobody reads at the moment stay, if they are streams of the program and of this run.
         staying = [s for s in self._program.streams if s.name in self.streams and s.name in self._sources]
         definitions = {**{stream.name: stream for stream in staying}, **used}
+        # How far ahead rows may be is what the program says now.
+        aheads = {stream.name: stream.max_ahead for stream in self._program.streams}
+        definitions = {
+            name: replace(stream, max_ahead=aheads.get(name)) for name, stream in definitions.items()
+        }
         self.plane.change(parts, definitions.values())
         self.plane.kept.index_values(self._program.indexes)
-        feeds = self.plane.clock.feeds
-        self.streams = {
-            name: self.streams.get(name) or StreamState(joined=None if name in feeds else self.through)
-            for name in definitions
-        }
+        self.streams = {name: self.streams.get(name) or StreamState() for name in definitions}
         self.plane.streams = dict(self.streams)
         self.firsts = {part.number: self.firsts[part.number] for part in parts}
+        self.throughs = {part.number: self.throughs[part.number] for part in parts}
         self._sources = {
             name: self._sources.get(name) or self._open_source(stream) for name, stream in definitions.items()
         }
-        self._feeder.change(self._sources)
+        self._feeder.change(self._sources, [part.sources for part in parts])
         self._route()
         names = {part.number for part in parts}
         self.cells = {name: files for name, files in self.cells.items() if part_of(name) in names}
@@ -423,8 +561,10 @@ class Engine:
         self.settle()
         groups = self._crowded()
         if groups:
-            self.plane.divide(groups)
-            self._route()
+            with self._turn:
+                self.plane.divide(groups)
+                self._route()
+                self._publish()
         self._is_crowded = False
 
     def _crowded(self) -> dict[str, str]:
@@ -475,6 +615,10 @@ class Engine:
         # The streams may have become others since.
         return entry.of(self.streams, is_last=self._feeder.is_finished)
 
+    def wait(self, most: float) -> float:
+        """How long to wait before the next look for input: `most` seconds, or less."""
+        return min(most, self._feeder.wait() or most)
+
     def next_entry(self) -> Entry | None:
         """Decide what the next batch reads; None: nothing at the moment.
 
@@ -482,6 +626,7 @@ class Engine:
         """
         if self._completing is not None and self._completing.done():
             self.settle()
+        self.outputs.check_readers()
         entry = self._feeder.next({name: state.newest for name, state in self.streams.items()})
         # Before anybody reads it in the feed.
         self.decided = entry
@@ -500,13 +645,18 @@ class Engine:
         watch.lap("read")
         self.streams = advanced(self.streams, harvest.results, entry.ended, entry.beats)
         self.firsts = {part: begun(first, harvest.results) for part, first in self.firsts.items()}
-        through = self.plane.clock.through(self.streams)
-        if through is not None:
-            self.through = through if self.through is None else max(self.through, through)
+        clock, parts = self.plane.clock, self.plane.parts
+        for number, before in self.throughs.items():
+            moved = moved_on(before, clock.through(self.streams, parts[number].sources))
+            self.throughs = {**self.throughs, number: before if moved is None else moved}
+        self.firsts = {
+            number: gone_on(first, parts[number].complete_since, self.streams, self.throughs[number])
+            for number, first in self.firsts.items()
+        }
         self.cells.update(harvest.files)
         self.settle()
         files = (file for given in harvest.divided for file in given.files)
-        horizons = self.plane.kept.horizons(self.through)
+        horizons = self.plane.horizons(self.throughs)
         self._divided_files = list(still_needed((*self._divided_files, *files), horizons))
         watch.lap("wait")
         if self._worker is None:
@@ -521,12 +671,19 @@ class Engine:
     def turn(self, entry: Entry) -> Turn:
         """What partitions must know to take part in the next batch."""
         parts = {
-            number: PartTurn(self.firsts[number], part.continuous.needed, part.continuous.settings)
+            number: PartTurn(
+                self.firsts[number],
+                part.sources,
+                self.throughs[number],
+                part.continuous.needed,
+                part.continuous.settings,
+                tuple(dict.fromkeys(spec.stream for spec in part.plan.synopses)),
+            )
             for number, part in self.plane.parts.items()
         }
-        clock, streams, through = self.plane.clock, self.streams, self.through
+        clock, streams = self.plane.clock, self.streams
         divided = DividedTurn(self.version, tuple(self._divided_files)) if self.routes.divided else None
-        return Turn(entry.number, clock, streams, through, tuple(entry.ended), entry.beats, parts, divided)
+        return Turn(entry.number, clock, streams, tuple(entry.ended), entry.beats, parts, divided)
 
     def files_before(self, stage: int, partition: int) -> dict[int, tuple[StateFile, ...]]:
         """The state of a partition's cells in a stage before the next batch, by part."""
@@ -559,26 +716,41 @@ class Engine:
         firsts: Firsts,
         watch: Stopwatch,
     ) -> None:
-        self.plane.absorb(harvest, streams, firsts)
-        given: dict[str, pa.Table] = {}
-        seconds = None if entry.is_last else self._seconds_left(watch)
-        for name, tables in self.plane.answer(entry.number, harvest, seconds).items():
-            given[name] = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-        watch.lap("answer")
-        self.outputs.write(given)
-        self._aside.write(harvest.results)
-        watch.lap("write")
-        self._commit(entry, harvest)
-        watch.lap("commit")
+        with self._turn:
+            before = self.plane.streams
+            self.plane.absorb(harvest, streams, firsts)
+            answers = BatchAnswers(self.outputs, self.options.monitor.watches)
+            seconds = None if entry.is_last else self._seconds_left(watch)
+            try:
+                for name, table in self.plane.answer(entry.number, harvest, seconds):
+                    self.look()
+                    answers.add(name, table)
+            except TimeJump as jump:
+                jump.got = self._place_of(jump, entry, before)
+                raise
+            watch.lap("answer")
+            answers.write()
+            self._aside.write(harvest.results)
+            self.look()
+            watch.lap("write")
+            self._commit(entry, harvest)
+            watch.lap("commit")
         self._rest = watch.laps["write"] + watch.laps["commit"]
-        archives = self.outputs.archives
-        shown = {name: table for name, table in given.items() if name not in archives}
         self._is_crowded = self._is_crowded or bool(self._crowded())
-        report = self._report(entry, harvest.results, shown, watch)
+        report = self._report(entry, harvest.results, answers, watch)
+        self._feeder.size.took(report.rows, watch.total - watch.laps["wait"])
         self.options.monitor.batch(report)
+        self._losses.tell(streams, {name for name, source in self._sources.items() if not source.bounded})
         if self._guard is not None and not entry.is_last:
             # After the commit: a run that must not go on has not lost the batch.
             self._guard.check(report)
+
+    def _place_of(self, jump: TimeJump, entry: Entry, before: Mapping[str, StreamState]) -> str | None:
+        """The row of a batch with which time jumped, as far as it can be found out."""
+        chunks = [chunk for chunk in entry.chunks if chunk.stream == jump.stream]
+        with suppress(SashError, OSError):
+            return largest_jump(self.plan.stream(jump.stream), chunks, before[jump.stream].newest)
+        return None
 
     def _seconds_left(self, watch: Stopwatch) -> float | None:
         """How long answers may take for the run to keep pace with its input; None: it has all the time.
@@ -586,24 +758,34 @@ class Engine:
         The time on the wall is that of the rows where all streams are live. What the rest of a batch takes is
         taken from the one before.
         """
-        through, before = self.plane.clock.through(self.plane.streams), self.plane.complete_through
-        if through is None or before is None or not self._live.issuperset(self.plane.streams):
+        if not self._live.issuperset(self.plane.streams):
             return None
-        return (through - before) / 1e6 - watch.total - self._rest
+        moved = [
+            through - part.through
+            for part in self.plane.parts.values()
+            if part.through is not None and (through := self.plane.through(part.sources)) is not None
+        ]
+        return max(moved) / 1e6 - watch.total - self._rest if moved else None
 
     def _commit(self, entry: Entry, harvest: Harvest) -> None:
-        through, definitions = self.plane.complete_through, self.plan.streams
-        sinks = self.outputs.commit(through, self.plane.streams, is_last=entry.is_last)
-        aside = self._aside.commit()
-        self._keeping.take(self.keep(entry.number), harvest.results, definitions, through)
-        panes = self._save_panes(entry.number, harvest)
+        definitions, passed = self.plan.streams, self.plane.passed
+        try:
+            sinks = self.outputs.commit(self.plane.watermarks, self.plane.streams, is_last=entry.is_last)
+            aside = self._aside.commit()
+            if entry.is_last:
+                self._aside.check_unchanged()
+            self._keeping.take(self.keep(entry.number), harvest.results, definitions, passed)
+            panes = self._save_panes(entry.number, harvest)
+        except BaseException:
+            # Outputs end at the last commit of all of them.
+            self.outputs.revert()
+            raise
         if self._checkpoint is not None:
             parts = self.plane.parts.values()
             self._checkpoint.commit(
                 Manifest(
                     entry.number,
                     self.plane.streams,
-                    through,
                     entry.positions,
                     entry.is_last,
                     sinks,
@@ -611,8 +793,13 @@ class Engine:
                     panes,
                     aside,
                     {**harvest.files, **self.plane.files},
-                    self.partitions or 1,
-                    tuple(PartState(p.number, p.first, tuple(sorted(p.dropped)), p.since) for p in parts),
+                    self.partitions,
+                    tuple(
+                        PartState(
+                            p.number, p.first, tuple(sorted(p.dropped)), p.since, p.complete_since, p.through
+                        )
+                        for p in parts
+                    ),
                     self._made,
                     tuple(self._keeping.files),
                     self.plane.held_from(),
@@ -621,13 +808,17 @@ class Engine:
                     self.options.refresh,
                     self.options.policy,
                     self.plane.kept.divided,
+                    passed,
                 )
             )
         elif self._panes is not None:
             self._panes.keep(panes)
         self.committed = entry.number
+        self._reached = self._now_reached()
         self._publish()
         self._keeping.forget(self.keep(entry.number), definitions)
+        if self._panes is not None:
+            self._panes.clear(entry.number, self._keeping.read_panes)
 
     def _save_panes(self, batch: int, harvest: Harvest) -> tuple[PaneFile, ...]:
         """Write what the batch adds to the driver's synopses; gives all pane files that windows need."""
@@ -645,13 +836,21 @@ class Engine:
 
     def _publish(self) -> None:
         """Let questions be answered from what is known now."""
-        panes = None
-        if self._checkpoint is not None:
-            files, divided = self._checkpoint.panes, frozenset(self.plane.kept.divided)
-            live = tuple(files.live)
-            panes = KeptPanes(self.plan, files.directory, live, divided, self.partitions or 1)
-        through, states = self.plane.complete_through, self.plane.streams
-        self._keeping.publish(self.committed, through, states, self.plan.streams, panes)
+        kept, files = self.plane.kept, self._panes
+        panes = KeptPanes(
+            self.plan,
+            None if files is None else files.directory,
+            () if files is None else tuple(files.live),
+            frozenset(kept.divided),
+            self.partitions or 1,
+            complete_since=self.plane.held_from(),
+            groups=kept.kept_here,
+            has_all_files=self._checkpoint is not None,
+        )
+        plane = self.plane
+        self._keeping.publish(
+            self.committed, plane.clock, plane.streams, plane.passed, self.plan.streams, panes
+        )
 
     def check_feed(self) -> None:
         """Raise CheckpointError if the feed has gone away: who reads it elsewhere would wait for ever."""
@@ -664,7 +863,7 @@ class Engine:
             self._feed_log.forget(min(before, self.committed + 1))
 
     def _report(
-        self, entry: Entry, results: Sequence[ChunkResult], given: Mapping[str, pa.Table], watch: Stopwatch
+        self, entry: Entry, results: Sequence[ChunkResult], answers: BatchAnswers, watch: Stopwatch
     ) -> BatchReport:
         streams, answered = self.plane.streams, dict(self.outputs.answered)
         newest = {name: state.newest for name, state in streams.items()}
@@ -676,7 +875,8 @@ class Engine:
             self.plane.complete_through,
             self._feeder.progress(entry.positions),
             {name: state.counts for name, state in streams.items()},
-            given,
+            answers.newest,
+            answers.rows,
             answered,
             Parts(**watch.laps),
             newest,
@@ -688,6 +888,9 @@ class Engine:
             lambda: self.plane.refreshed(now, self._live),
             now,
             self._live_queries,
+            late_slacks(self.plane.streams),
+            self.plane.watermarks,
+            self.plane.whole_from,
         )
 
     def _measure(self, answered: Mapping[str, int], now: float) -> Measures:
@@ -695,32 +898,70 @@ class Engine:
         return replace(
             self._meters.measure(answered),
             refreshes=self.plane.refreshed(now, self._live),
+            whole_from=self.plane.whole_from(),
+            records=self.plane.records(),
             decisions=refreshing.decisions,
             deciding=refreshing.deciding,
         )
 
+    def _now_reached(self) -> Reach:
+        counts = {name: state.counts for name, state in self.plane.streams.items()}
+        answered, watermarks = dict(self.outputs.answered), dict(self.plane.watermarks)
+        return Reach(self.plane.complete_through, counts, answered, watermarks)
+
+    @contextmanager
+    def abandoning(self) -> Iterator[None]:
+        """Meanwhile batches may be abandoned: the run then ends with what was committed."""
+        try:
+            yield
+        except Abandoned:
+            self._is_abandoned = True
+            raise
+
+    def leave(self, scratch: Path) -> None:
+        """Cut outputs back to the last commit, from another thread and for good: the process ends now."""
+        self.outputs.leave()
+        self._aside.leave()
+        shutil.rmtree(scratch, ignore_errors=True)
+
     def finish(self, *, interrupted: bool) -> Summary:
-        self.settle()
+        if not self._is_abandoned:
+            self.settle()
+        if interrupted:
+            self.outputs.check_unchanged()
+            self._aside.check_unchanged()
         self._close()
+        # What was abandoned may have been absorbed in part.
+        reached = self._reached if self._is_abandoned else self._now_reached()
         summary = Summary(
             self.committed + 1,
             time.monotonic() - self._started,
-            self.plane.complete_through,
-            {name: state.counts for name, state in self.plane.streams.items()},
-            dict(self.outputs.answered),
+            reached.through,
+            reached.streams,
+            reached.answered,
             interrupted,
             self._aside.directory,
             self.plane.measured(self.outputs.answered),
             self.plane.rates(),
-            answered_once(self._program, self.plane.once(), self.ledger, self.options.base_dir),
+            {} if self._is_abandoned else self._answered_once(),
             {query.name: self.plane.notes(query.synopsis) for query in self.plane.plan.queries},
             self.plane.refreshed(time.time(), self._live),
+            late_slacks(self.plane.streams),
+            reached.watermarks,
+            self._is_abandoned,
         )
+        failure = self._losses.tell_at_end(self.plane.streams)
         self.options.monitor.finished(summary)
+        if failure is not None:
+            raise failure
         return summary
+
+    def _answered_once(self) -> Mapping[str, pa.Table]:
+        return answered_once(self._program, self.plane.once(), self.ledger, self.options.base_dir)
 
     def close(self) -> None:
         """Let go of everything, also after a failure, which is what the user should hear of."""
+        self._keeping.end()
         with suppress(SashError):
             self._close()
 
@@ -736,6 +977,13 @@ class Engine:
             self.outputs.close_with(held)
             if self._worker is not None:
                 held.callback(self._worker.shutdown)
+
+
+def _feeder(options: Options, runtime: str, cores: int) -> Feeder:
+    most = options.batch_rows or DEFAULT_BATCH_ROWS
+    size = BatchSize(most, options.max_batch_time, options.batch_rows or FIRST_ROWS)
+    trigger = DEFAULT_TRIGGERS[runtime] if options.trigger is None else options.trigger
+    return Feeder({}, size, _chunk_rows(most, cores), trigger=trigger)
 
 
 def _chunk_rows(batch_rows: int, cores: int) -> int:

@@ -4,12 +4,13 @@ An entry lists the chunks of one batch over all streams. Because entries are num
 batch that is repeated after a crash reads exactly the same rows, and one number is all that Spark's
 offset log has to remember.
 
-Streams are read side by side in event time: a stream that is further ahead of the slowest one than its
-last share of a batch covered waits, so that state held for the slow stream stays small.
+Streams that queries read together, directly or through others, make up a *group* and are read side by side in
+event time: a stream that is further ahead of the slowest one of its group than its last share of a batch
+covered waits, so that state held for the slow stream stays small. Streams of other groups do not wait for it.
 
 A live stream with a `heartbeat` that has given nothing for that long holds nobody back: an entry says how far
-it is taken to have come, just as if a row of that instant had arrived. That is as far as the streams that do
-give rows; where none does, time goes on as the clock on the wall does.
+it is taken to have come, just as if a row of that instant had arrived. That is as far as the streams of its
+group that do give rows; where none does, time goes on as the clock on the wall does.
 """
 
 from __future__ import annotations
@@ -17,18 +18,21 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sash.runtime.sources import Chunk, Position, Source
+from sash.runtime.pacing import BatchSize, Trigger
+from sash.runtime.sources import Chunk, Plan, Position, Source
+from sash.runtime.sources.chunk import UNKNOWN_ROWS
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One micro-batch: its chunks, where planning stands after them, and the streams that end with it.
 
-    `beats` are the instants to which silent streams are taken to have come.
+    `beats` are the instants to which silent streams are taken to have come. Rows of streams in `limits` that
+    are later than those instants are too far ahead of the clock on the wall.
     """
 
     number: int
@@ -37,6 +41,7 @@ class Entry:
     ended: tuple[str, ...]
     is_last: bool
     beats: Mapping[str, int] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> str:
         return json.dumps(
@@ -47,6 +52,7 @@ class Entry:
                 "ended": list(self.ended),
                 "is_last": self.is_last,
                 "beats": dict(self.beats),
+                "limits": dict(self.limits),
             }
         )
 
@@ -59,6 +65,7 @@ class Entry:
             tuple(name for name in self.ended if name in streams),
             is_last,
             {name: instant for name, instant in self.beats.items() if name in streams},
+            {name: instant for name, instant in self.limits.items() if name in streams},
         )
 
     @staticmethod
@@ -71,25 +78,35 @@ class Entry:
             tuple(data["ended"]),
             data["is_last"],
             data["beats"],
+            data["limits"],
         )
 
 
 class Feeder:
-    """Plans entries. Its state is the positions, which every entry repeats."""
+    """Plans entries. Its state is the positions, which every entry repeats.
+
+    `together` are the streams that each query reads; left out, one reads all of them.
+    """
 
     def __init__(
         self,
         sources: Mapping[str, Source],
-        batch_rows: int,
+        batch_rows: int | BatchSize,
         chunk_rows: int,
         now: Callable[[], float] = time.monotonic,
+        trigger: float = 0.0,
+        together: Iterable[Collection[str]] | None = None,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._now = now
-        # When each stream last gave rows, and when a beat alone last made an entry.
+        self._wall = wall
+        self._trigger = Trigger(trigger)
+        # When each stream last gave rows, and when it was last given a beat.
         self._heard = dict.fromkeys(sources, now())
-        self._beaten = now()
+        self._beaten = dict.fromkeys(sources, now())
+        self._groups = _groups(sources, [tuple(sources)] if together is None else together)
         self._sources = dict(sources)
-        self._batch_rows = batch_rows
+        self.size = BatchSize(batch_rows) if isinstance(batch_rows, int) else batch_rows
         self._chunk_rows = chunk_rows
         self._positions: dict[str, Position] = {name: {} for name in sources}
         self._ended: set[str] = set()
@@ -110,7 +127,7 @@ class Feeder:
         self._ended = ended & self._sources.keys()
         self._finished = finished and self._ended == self._sources.keys()
 
-    def change(self, sources: Mapping[str, Source]) -> None:
+    def change(self, sources: Mapping[str, Source], together: Iterable[Collection[str]]) -> None:
         """Go on with these sources; what is not known yet is read from its beginning."""
         same = {name for name, source in sources.items() if self._sources.get(name) is source}
         self._sources = dict(sources)
@@ -118,6 +135,8 @@ class Feeder:
         self._newest = {name: self._newest[name] if name in same else None for name in sources}
         self._span = {name: self._span[name] if name in same else None for name in sources}
         self._heard = {name: self._heard[name] if name in same else self._now() for name in sources}
+        self._beaten = {name: self._beaten[name] if name in same else self._now() for name in sources}
+        self._groups = _groups(sources, together)
         self._ended &= same
         self._finished = self._finished and self._ended == sources.keys()
 
@@ -126,7 +145,7 @@ class Feeder:
 
         `newest` is the greatest timestamp seen of each stream.
         """
-        if self._finished:
+        if self._finished or self.wait() > 0:
             return None
         for name, instant in newest.items():
             before = self._newest[name]
@@ -136,11 +155,14 @@ class Feeder:
         chunks: list[Chunk] = []
         ended: list[str] = []
         silent = self._silent()
-        reading = [*self._in_step(silent), *silent]
+        reading = [
+            *(name for group in self._groups for name in self._in_step(group, silent)),
+            *sorted(silent),
+        ]
+        share, has_more = max(1, self.size.rows // max(1, len(reading))), False
         for name in reading:
-            plan = self._sources[name].plan(
-                self._positions[name], max(1, self._batch_rows // len(reading)), self._chunk_rows
-            )
+            plan = self._sources[name].plan(self._positions[name], share, self.size.part(self._chunk_rows))
+            has_more = has_more or self._has_more(name, plan, share)
             self._positions[name] = plan.position
             chunks.extend(plan.chunks)
             if plan.chunks:
@@ -148,17 +170,42 @@ class Feeder:
                 silent.discard(name)
             if plan.ended:
                 ended.append(name)
+        self._trigger.looked(self._now(), has_more=has_more)
         self._ended.update(ended)
         self._finished = len(self._ended) == len(self._sources)
-        beats = self._beats(silent)
-        is_due = bool(beats) and self._now() - self._beaten >= min(map(self._patience, beats))
+        beats = {name: at for group in self._groups for name, at in self._beats(group, silent).items()}
+        is_due = any(self._now() - self._beaten[name] >= self._patience(name) for name in beats)
         if not chunks and not ended and not self._finished and not is_due:
             return None
-        if beats:
-            self._beaten = self._now()
-        entry = Entry(self.number, tuple(chunks), dict(self._positions), tuple(ended), self._finished, beats)
+        self._beaten.update(dict.fromkeys(beats, self._now()))
+        entry = Entry(
+            self.number,
+            tuple(chunks),
+            dict(self._positions),
+            tuple(ended),
+            self._finished,
+            beats,
+            self._limits({chunk.stream for chunk in chunks}),
+        )
         self.number += 1
         return entry
+
+    def wait(self) -> float:
+        """For how many seconds there is no need to ask for an entry."""
+        return self._trigger.wait(self._now())
+
+    def _limits(self, streams: Collection[str]) -> dict[str, int]:
+        """By stream the latest instant that a row may have; a batch that is repeated has the same."""
+        live = [name for name in sorted(streams) if self._sources[name].has_wall_time]
+        wall = int(self._wall() * 1_000_000) if live else 0
+        return {name: wall + self._sources[name].stream.ahead_of_wall for name in live}
+
+    def _has_more(self, name: str, plan: Plan, share: int) -> bool:
+        """Whether what follows a plan need not be waited for, as far as can be told."""
+        if not plan.chunks:
+            return plan.ended
+        is_full = 2 * plan.rows >= share or any(chunk.rows == UNKNOWN_ROWS for chunk in plan.chunks)
+        return is_full or not self._sources[name].paced
 
     def _patience(self, name: str) -> float:
         """How long a stream may be silent, in seconds, before nobody waits for it; perhaps for ever."""
@@ -170,11 +217,12 @@ class Feeder:
         reading = (name for name in self._sources if name not in self._ended)
         return {name for name in reading if now - self._heard[name] > self._patience(name)}
 
-    def _beats(self, silent: Collection[str]) -> dict[str, int]:
-        """How far silent streams are taken to have come, where that is further than they have."""
-        come = {name: newest for name, newest in self._newest.items() if name not in self._ended}
-        if all(name in silent for name in come):
-            waited = {name: self._now() - max(self._heard[name], self._beaten) for name in silent}
+    def _beats(self, group: Collection[str], silent: Collection[str]) -> dict[str, int]:
+        """How far silent streams of a group are taken to have come, where that is further than they have."""
+        come = {name: self._newest[name] for name in group if name not in self._ended}
+        silent = [name for name in come if name in silent]
+        if len(silent) == len(come):
+            waited = {name: self._now() - max(self._heard[name], self._beaten[name]) for name in silent}
             for name, newest in come.items():
                 come[name] = None if newest is None else newest + int(waited[name] * 1_000_000)
             leading = {name: instant for name, instant in come.items() if instant is not None}
@@ -196,9 +244,9 @@ class Feeder:
         known = [share for share in shares if share is not None]
         return sum(known) / len(known) if known and len(known) == len(shares) else None
 
-    def _in_step(self, silent: Collection[str]) -> list[str]:
-        """The streams to read now: those that are not too far ahead of the slowest."""
-        reading = [name for name in self._sources if name not in self._ended and name not in silent]
+    def _in_step(self, group: Collection[str], silent: Collection[str]) -> list[str]:
+        """The streams of a group to read now: those that are not too far ahead of the slowest."""
+        reading = [name for name in group if name not in self._ended and name not in silent]
         instants = [self._newest[name] for name in reading]
         known = [instant for instant in instants if instant is not None]
         if len(known) < len(reading):
@@ -216,3 +264,14 @@ class Feeder:
         if span is None and self._sources[name].bounded:
             return True
         return (self._newest[name] or 0) - slowest <= max(span or 0, 0)
+
+
+def _groups(sources: Iterable[str], together: Iterable[Collection[str]]) -> list[list[str]]:
+    """The streams that queries read together, directly or through others; each is in one group."""
+    group_of = {name: [name] for name in sources}
+    for names in together:
+        joined = list({id(group_of[name]): group_of[name] for name in names}.values())
+        for group in joined[1:]:
+            joined[0].extend(group)
+            group_of.update(dict.fromkeys(group, joined[0]))
+    return list({id(group): group for group in group_of.values()}.values())

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from sash.lang.bound import StreamDefinition, Window
+from sash.lang.bound import BoundSelect, StreamDefinition, Window
 from sash.plan.filter_choice import FilterChoice, Selected, choose_filters
+from sash.plan.measures import frequent_of
 from sash.plan.panes import last_boundary
 from sash.plan.periodic import PeriodicQuery, SynopsisSpec
 from sash.plan.synopsis_choice import Method, SynopsisChoice, rechoose_synopsis, workload_of
@@ -85,6 +86,20 @@ class QueryGroup:
         return self.synopsis
 
     @property
+    def complete_since(self) -> int | None:
+        """All is known of what came after this instant; None: of everything."""
+        return latest(self.held_from, *(group.held_from for group in self.parts))
+
+    def can_be_asked(self, select: BoundSelect) -> bool:
+        """Whether it can be read as it is in memory, between two batches.
+
+        The lists of FREQUENT are those of the newest boundary, which elastic refresh may not have reached.
+        """
+        return not frequent_of(select.aggregates) or not any(
+            refresher.is_elastic or refresher.is_alone for refresher in self.refreshers
+        )
+
+    @property
     def first(self) -> int | None:
         if not self.parts:
             return self._first
@@ -106,12 +121,14 @@ class QueryGroup:
         """Who reads what it keeps."""
         return [*self.refreshers, *(refresher for group in self._above for refresher in group.refreshers)]
 
-    def add(self, queries: Collection[PeriodicQuery], since: int | None) -> None:
-        """Answer these queries, too: from the instants after `since`, or from the first on."""
-        sharers: dict[tuple[Window, bool], list[PeriodicQuery]] = defaultdict(list)
+    def add(self, queries: Collection[PeriodicQuery], begins: Mapping[str, int]) -> None:
+        """Answer these queries, too: from the boundary in `begins`, or from the first on."""
+        sharers: dict[tuple[Window, bool, int | None], list[PeriodicQuery]] = defaultdict(list)
         for query in queries:
             if query.name not in self._queries:
-                sharers[query.window, self._is_elastic(query)].append(query)
+                begin = begins.get(query.name)
+                since = None if begin is None else begin - 1
+                sharers[query.window, self._is_elastic(query), since].append(query)
                 self._queries.add(query.name)
         self.refreshers += [
             Refresher(
@@ -123,10 +140,10 @@ class QueryGroup:
                 is_elastic=is_elastic,
                 is_part=self._is_part,
             )
-            for (window, is_elastic), members in sharers.items()
+            for (window, is_elastic, since), members in sharers.items()
         ]
         for group in (self, *self.parts):
-            group._reconsider(window for window, is_elastic in sharers if not is_elastic)
+            group._reconsider(window for window, is_elastic, _ in sharers if not is_elastic)
 
     def _reconsider(self, windows: Iterable[Window]) -> None:
         """Look windows up in the log until it is clear what is best for those that have come."""
@@ -150,7 +167,11 @@ class QueryGroup:
                 continue
             refresher.drop({query.name for query in refresher.queries})
             for (last, behind), members in apart.items():
-                begun = since if last is not None or not behind else latest(since, reached.through - behind)
+                begun = (
+                    since
+                    if last is not None or not behind
+                    else latest(since, reached.through(members[0]) - behind)
+                )
                 refreshers.append(
                     Refresher(
                         self.synopsis,
@@ -281,15 +302,18 @@ class QueryGroup:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far queries had come when a run stopped in which all was known up to `through`.
+    """How far queries had come when a run stopped in which all was known up to `throughs`, by stream.
 
     `lasts` has the boundaries that were last answered (None: none), of queries for which that is not the last
     one up to then; `elastic` are the queries that a scheduler could pass over.
     """
 
-    through: int
+    throughs: Mapping[str, int]
     lasts: Mapping[str, int | None]
     elastic: Collection[str]
+
+    def through(self, query: PeriodicQuery) -> int:
+        return self.throughs[query.select.stream]
 
     def last(self, query: PeriodicQuery) -> int | None:
         """The boundary that a query answered last; None: none."""
@@ -302,11 +326,11 @@ class Reached:
         """
         last, newest = self.last(query), self._newest(query)
         if last is None:
-            return self.through - newest + 1 if query.name in self.elastic else 0
-        return self.through - last if last < newest else 0
+            return self.through(query) - newest + 1 if query.name in self.elastic else 0
+        return self.through(query) - last if last < newest else 0
 
     def _newest(self, query: PeriodicQuery) -> int:
-        return last_boundary(self.through, query.window.slide)
+        return last_boundary(self.through(query), query.window.slide)
 
 
 def _answered(refresher: Refresher, through: int) -> int:
@@ -381,7 +405,7 @@ def catch_up_together(groups: Sequence[QueryGroup], reached: Reached) -> None:
     """After a restart, and when the groups know where to go on: let them be as far as they had come."""
     steps = _steps(groups)
     for group, _, _ in steps:
-        group.synopsis.seal(reached.through)
+        group.synopsis.seal(reached.throughs[group.spec.stream])
     known = [(reached.last(refresher.queries[0]), i) for i, (_, _, refresher) in enumerate(steps)]
     for boundary, index in sorted((boundary, i) for boundary, i in known if boundary is not None):
         group, first, refresher = steps[index]

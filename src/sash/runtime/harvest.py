@@ -10,6 +10,7 @@ from sash.operators.delta import Delta
 from sash.runtime.cell import StateFile
 from sash.runtime.divided import DividedGiven
 from sash.runtime.stage import ChunkResult
+from sash.runtime.wire import Packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class PartHarvest:
     (operator, partition).
     """
 
-    rows: tuple[tuple[str, int, Delta], ...] = ()
+    rows: tuple[tuple[str, int, Delta | Packed], ...] = ()
     first: Mapping[str, int] = field(default_factory=dict)
     tallies: Mapping[tuple[int, int], Tally] = field(default_factory=dict)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +12,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sash.lang.bound import IndexDefinition, StreamDefinition
-from sash.runtime.clock import Streams
+from sash.runtime.clock import Clock, Streams
 from sash.runtime.files import told
 from sash.runtime.history import RunHistory
 from sash.runtime.ledger import Ledger
 from sash.runtime.lookup import KeptPanes
 from sash.runtime.options import Options
+from sash.runtime.pane_files import PaneFile
 from sash.runtime.retained import (
     FIRST,
     RETAINED,
@@ -68,21 +69,33 @@ class Keeping:
             with told(keep.directory, "make"):
                 keep.directory.mkdir(exist_ok=True)
             index_kept(keep, self.files, streams)
-            forget(replace(keep, batch=_EVERY), self.files, streams)
+            forget(replace(keep, batch=_EVERY), self._needed, streams)
+
+    @property
+    def _needed(self) -> list[KeptFile]:
+        """The files that count, and those that somebody reads."""
+        read = [] if self.ledger is None else self.ledger.read
+        return [*self.files, *(file for state in read for file in state.kept)]
+
+    @property
+    def read_panes(self) -> Iterator[PaneFile]:
+        """The pane files that somebody reads."""
+        read = [] if self.ledger is None else self.ledger.read
+        return (file for state in read if state.panes is not None for file in state.panes.files)
 
     def take(
         self,
         keep: Keep | None,
         results: Iterable[ChunkResult],
         streams: Iterable[StreamDefinition],
-        through: int | None,
+        passed: Mapping[str, int],
     ) -> None:
         """Keep the rows of a batch, and no longer those that are too old."""
         if keep is None:
             self.files = []
             return
         new = [result.kept for result in results if result.kept is not None]
-        files = live([*self.files, *new], streams, through)
+        files = live([*self.files, *new], streams, passed)
         self.files = []
         for stream in streams:
             own = in_order(file for file in files if file.stream == stream.name)
@@ -92,26 +105,30 @@ class Keeping:
     def forget(self, keep: Keep | None, streams: Iterable[StreamDefinition]) -> None:
         """Remove files that no committed state needs."""
         if keep is not None:
-            forget(keep, self.files, streams)
+            forget(keep, self._needed, streams)
 
     def publish(
         self,
         batch: int,
-        through: int | None,
+        clock: Clock,
         states: Streams,
+        passed: Mapping[str, int],
         streams: Iterable[StreamDefinition],
         panes: KeptPanes | None,
     ) -> None:
         """Let questions be answered from what is known now."""
         if self._directory is None or self.ledger is None:
             return
-        snapshot = Snapshot(self._directory, batch, through, states, tuple(self.files), panes)
+        if self.ledger.latest is not None and self.ledger.latest.batch == batch:
+            self.ledger.replan(panes)
+            return
+        snapshot = Snapshot(self._directory, batch, clock, states, passed, tuple(self.files), panes)
         self.ledger.commit(snapshot, {s.name: s.retain for s in streams if s.retain is not None})
         if self._history is not None:
             self._history.flush()
 
     def rows_of(
-        self, streams: Iterable[StreamDefinition], through: int | None
+        self, streams: Iterable[StreamDefinition]
     ) -> Iterator[tuple[StreamDefinition, int, npt.NDArray[np.int64], pa.Table]]:
         """The rows that some streams keep, in the order in which they came: rank, instants and values."""
         snapshot = None if self.ledger is None else self.ledger.latest
@@ -119,9 +136,34 @@ class Keeping:
             return
         for stream in streams:
             if stream.retain is not None and stream.name in snapshot.streams:
-                since = FIRST if through is None else through - stream.retain
+                since = snapshot.passed.get(stream.name, FIRST + stream.retain) - stream.retain
                 for rank, ts, table in kept_rows(snapshot, stream, since):
                     yield stream, rank, ts, table
+
+    def complete_since(self, stream: StreamDefinition) -> int | None:
+        """Queries that come now know all rows of a stream that came after this instant; None: all rows."""
+        snapshot = None if self.ledger is None else self.ledger.latest
+        if snapshot is None or stream.name not in snapshot.streams:
+            return None
+        since, first = snapshot.complete_since(stream), snapshot.streams[stream.name].first
+        passed = snapshot.passed.get(stream.name)
+        if since is None and stream.retain is not None and passed is not None and first is not None:
+            # Files may have older rows, which are not given to queries that come now.
+            return passed - stream.retain if first <= passed - stream.retain else None
+        return since
+
+    def rows_after(self, stream: str, since: int | None, until: int | None) -> int:
+        """How many rows of a stream are kept, at least, that came after `since` and up to `until`."""
+        snapshot = None if self.ledger is None else self.ledger.latest
+        if snapshot is None or since is None or until is None:
+            return 0
+        own = (file for file in snapshot.kept if file.stream == stream)
+        return sum(file.rows for file in own if file.oldest > since and file.newest <= until)
+
+    def end(self) -> None:
+        """Let questions come to their end."""
+        if self.ledger is not None:
+            self.ledger.close()
 
     def close_with(self, held: ExitStack) -> None:
         if self._history is not None:

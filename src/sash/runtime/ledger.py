@@ -7,22 +7,29 @@ is a read-only transaction of the scheduler: LWS in TTU order, where what left m
 
 Invariant: `latest` is the state after the scheduler's last movement. All of it happens under one lock, which
 is held for decisions only; files are read outside. So what is recorded is in the order in which it happened.
+
+Files of a state that somebody reads are not removed: a reading holds the state that it is at. What synopses
+keep in memory is read in a turn, between two batches (`Turns`), when it is that of the latest state.
 """
 
 from __future__ import annotations
 
 import threading
+import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sash.errors import UserError
 from sash.plan.cost.indexes import SUB_WINDOWS
+from sash.runtime.lookup import KeptPanes
 from sash.runtime.probe import OpenFile
 from sash.runtime.retained import FIRST, Snapshot
 from sash.transactions.events import (
     Change,
     Committed,
+    Covered,
     Event,
     Isolation,
     Moved,
@@ -33,6 +40,43 @@ from sash.transactions.events import (
 )
 from sash.transactions.recorder import Recorder
 from sash.transactions.schedulers import TTU, WS, Scheduler
+
+# How long the end of a run waits for those who still read its files, in seconds.
+_PATIENCE = 10.0
+
+
+class Turns:
+    """A lock that is given to those who wait for it in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_taken = False
+        self._waiting: deque[threading.Event] = deque()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._is_taken:
+                self._is_taken = True
+                return
+            turn = threading.Event()
+            self._waiting.append(turn)
+        try:
+            turn.wait()
+        except BaseException:
+            # Ctrl-C: the turn may have come meanwhile.
+            with self._lock:
+                if turn in self._waiting:
+                    self._waiting.remove(turn)
+                    raise
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().set()
+            else:
+                self._is_taken = False
 
 
 class Ledger:
@@ -45,12 +89,21 @@ class Ledger:
         # Files of kept rows that questions have opened, by name, as long as the newest state has them.
         self.opened: dict[str, OpenFile] = {}
         self.follow = follow or (lambda: None)
+        # Whose turn it is to use the synopses in memory: the run's, or a question's.
+        self.turns = Turns()
         self._recorder = recorder
         self._lock = threading.Lock()
+        # How many read each state, and the states.
+        self._readers: Counter[int] = Counter()
+        self._read: dict[int, Snapshot] = {}
+        self._questions = 0
+        self._has_ended = False
         self._scheduler = Scheduler((), TTU(), restarts=False, start=start, instant=FIRST)
         # By stream, and how often a stream of that name has come.
         self._rings: dict[str, Ring] = {}
         self._came: dict[str, int] = {}
+        # By stream, the instant that its ring has come to.
+        self._passed: dict[str, int] = {}
 
     def commit(self, snapshot: Snapshot, retains: Mapping[str, int]) -> None:
         """The windows move to a newly committed state; `retains` says how long streams keep their rows."""
@@ -59,13 +112,47 @@ class Ledger:
             if snapshot.batch <= windows.number:
                 return
             events = self._fit(retains)
-            before, now = windows.instant, FIRST if snapshot.through is None else snapshot.through
-            slid = [] if now == before else [self._slide(ring, before, now) for ring in self._rings.values()]
-            events += self._scheduler.move(Moved(snapshot.batch, now, tuple(slid)))
+            slid = []
+            for stream, ring in self._rings.items():
+                before, now = self._passed.get(stream, FIRST), snapshot.passed.get(stream, FIRST)
+                self._passed[stream] = now
+                if now != before:
+                    slid.append(self._slide(ring, before, now))
+            instant = max(self._passed.values(), default=FIRST)
+            events += self._scheduler.move(Moved(snapshot.batch, instant, tuple(slid)))
             self._note(events)
             self.latest = snapshot
-            for gone in self.opened.keys() - {file.name for file in snapshot.kept}:
+            for gone in sorted(self.opened.keys() - {file.name for file in snapshot.kept}):
                 del self.opened[gone]
+
+    def replan(self, panes: KeptPanes | None) -> None:
+        """The synopses of the latest state are others: queries have come or gone."""
+        with self._lock:
+            if self.latest is not None:
+                self.latest = replace(self.latest, panes=panes)
+
+    @property
+    def read(self) -> list[Snapshot]:
+        """The states that are being read: their files must stay."""
+        with self._lock:
+            return list(self._read.values())
+
+    def close(self) -> None:
+        """The run has ended, and takes its files along: no more questions, and those at work may finish."""
+        deadline = time.monotonic() + _PATIENCE
+        with self._lock:
+            self._has_ended = True
+        while self._questions and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def _hold(self, state: Snapshot) -> None:
+        self._readers[id(state)] += 1
+        self._read[id(state)] = state
+
+    def _release(self, state: Snapshot) -> None:
+        self._readers[id(state)] -= 1
+        if not self._readers[id(state)]:
+            del self._readers[id(state)], self._read[id(state)]
 
     def _fit(self, retains: Mapping[str, int]) -> list[Event]:
         """Rings for the streams that there are now; those at work on others are aborted."""
@@ -73,6 +160,7 @@ class Ledger:
         for stream, ring in list(self._rings.items()):
             if stream not in retains or _shape(retains[stream]) != (ring.size, ring.period):
                 events += self._scheduler.close(self._rings.pop(stream).name)
+                self._passed.pop(stream, None)
         for stream, retain in retains.items():
             if stream not in self._rings:
                 again = self._came[stream] = self._came.get(stream, 0) + 1
@@ -101,6 +189,11 @@ class Ledger:
     def reading(self, name: str, spans: Mapping[str, int | None], isolation: Isolation) -> Iterator[Reading]:
         """A question over the last `span` microseconds of streams; None: over all that they keep."""
         with self._lock:
+            if self._has_ended:
+                raise UserError(
+                    "the run has ended", hint="ask again: the answer is that of the end", id="run-ended"
+                )
+            self._questions += 1
             windows = {
                 ring.name: ring.size if span is None else min(ring.size, -(-span // ring.period) + 1)
                 for stream, span in spans.items()
@@ -108,10 +201,13 @@ class Ledger:
             }
             policy = WS() if isolation is Isolation.WS else TTU(rescans=True)
             number = self._scheduler.arrive(Query(name, windows, isolation, priority=1), policy)
+        reading = Reading(self, number, isolation, tuple(spans))
         try:
-            yield Reading(self, number, isolation)
+            yield reading
         finally:
             with self._lock:
+                self._questions -= 1
+                reading._go_to(None)
                 if number in self._scheduler.running:
                     self._note(self._scheduler.withdraw(number, "given up"))
 
@@ -131,7 +227,8 @@ class Reading:
     Where the commit is refused there is a newer state, which has steps of its own.
     """
 
-    def __init__(self, ledger: Ledger, number: int, isolation: Isolation) -> None:
+    def __init__(self, ledger: Ledger, number: int, isolation: Isolation, streams: tuple[str, ...]) -> None:
+        self._streams = streams
         self._ledger = ledger
         self._number = number
         self._isolation = isolation
@@ -157,7 +254,8 @@ class Reading:
                 home._note(events)
                 assert home.latest is not None
                 if self._state is None or self._isolation is Isolation.LWS:
-                    self._state = home.latest
+                    self._go_to(home.latest)
+                    assert self._state is not None
                 for event in events:
                     if isinstance(event, Read):
                         stream, ring = home._ring_named(event.sub_window.ring)
@@ -165,6 +263,21 @@ class Reading:
                 # What is taken back needs no second reading: operators know when rows leave their windows.
                 if not any(isinstance(event, Undone) for event in events):
                     return None
+
+    def _go_to(self, state: Snapshot | None) -> None:
+        """Hold the files of a state, and no longer those of the one before. The caller has the lock."""
+        before, self._state = self._state, state
+        if state is not None:
+            self._ledger._hold(state)
+        if before is not None:
+            self._ledger._release(before)
+
+    def covered(self, source: str, after: int, until: int, since: int | None) -> None:
+        """The answer needs the window (after, until] of a source that is complete since an instant."""
+        home = self._ledger
+        with home._lock:
+            self._check()
+            home._note([Covered(self._number, source, after, until, since)])
 
     def commit(self) -> bool:
         """The answer stands, unless it has to be that of the newest state and is not."""
@@ -174,11 +287,14 @@ class Reading:
         with home._lock:
             self._check()
             assert home.latest is not None
-            if self._isolation is Isolation.LWS and home.latest.through != self.state.through:
+            if self._isolation is Isolation.LWS and self._instant(home.latest) != self._instant(self.state):
                 return False
             ended = home._scheduler.done(self._number)
             home._note(ended)
             return any(isinstance(event, Committed) for event in ended)
+
+    def _instant(self, state: Snapshot) -> int | None:
+        return state.through(self._streams)
 
     def _check(self) -> None:
         if self._number not in self._ledger._scheduler.running:

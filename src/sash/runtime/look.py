@@ -8,12 +8,16 @@ With the isolation LWS the answer is that of the newest state when it is ready. 
 those that go last first. If a batch was committed meanwhile, the operators go on from where they are with the
 files that are new, as those of standing queries do with each batch; nothing is read twice, unless rows were
 left out for want of a match (`links.py`): then the newer state is evaluated from the beginning. With WS the
-answer is that of the state when the question began. What a synopsis answers is looked up in the pane files of
-a state, and once more if a newer one came.
+answer is that of the state when the question began; so it is with LWS after `ATTEMPTS` newer states, or when
+they have taken `PATIENCE` seconds: no rate of commits starves a question. The answer tells its isolation.
+
+What a synopsis answers is looked up in memory, in the run's turn, so that no newer state can come; else in
+the pane files of a state, and once more if a newer one came.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,11 +33,11 @@ from sash.operators.bounds import with_bounds
 from sash.operators.delta import Delta
 from sash.plan.canonical import canonical
 from sash.plan.panes import last_boundary
-from sash.plan.run_plan import RunPlan, Scan, plan_run
+from sash.plan.run_plan import RunPlan, Scan, plan_run, scan_nodes
 from sash.runtime.continuous import ContinuousPlane
-from sash.runtime.ledger import Ledger, Step
+from sash.runtime.ledger import Ledger, Reading, Step
 from sash.runtime.links import links_by_scan
-from sash.runtime.lookup import Asked, from_synopsis, is_covered
+from sash.runtime.lookup import Asked, Covering, covering, from_synopsis
 from sash.runtime.probe import OpenFile, Probe
 from sash.runtime.relations import Given, read_relations
 from sash.runtime.retained import FIRST, Gone, KeptFile, Snapshot, in_order
@@ -41,11 +45,15 @@ from sash.runtime.scans import scan_rows
 from sash.runtime.sources import Position, open_source, read
 from sash.runtime.stage import lateness
 from sash.transactions.events import Isolation
-from sash.transactions.fold import ATTEMPTS, overtaken
 
 Rows = tuple[str, int, Delta]
 # Changes of a relation that are read at once.
 _FEED_ROWS = 1_000_000
+# So often, and for so many seconds, a question takes in newer states; then it answers from the one it has.
+ATTEMPTS = 5
+PATIENCE = 1.0
+# In another process nobody keeps files for a reader; so often it may find some gone.
+_MOST_GONE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +76,6 @@ def look(
     """Answer the one-time query of a program; UserError if the streams do not keep what it needs.
 
     The isolation is what the query says, unless it is given. Relations that are `given` are not read.
-    RunError if the run commits faster than a question can take in what is new.
     """
     if ledger is None or ledger.latest is None:
         raise UserError(
@@ -78,10 +85,13 @@ def look(
     chosen = isolation or Isolation(asked.isolation or Isolation.LWS)
     question = Question(program, base_dir, ledger.opened, given or {})
     name = " ".join(asked.text.split())
-    attempts = 0
-    while attempts < ATTEMPTS:
+    found = _in_memory(question, ledger, name, chosen)
+    if found is not None:
+        return found
+    began, attempts, gone_files = time.monotonic(), 0, 0
+    while True:
         with ledger.reading(name, question.spans, chosen) as reading:
-            while attempts < ATTEMPTS:
+            while True:
                 attempts += 1
                 for step in reading.steps():
                     # A file that is gone is of no use to the newest state, either.
@@ -91,15 +101,39 @@ def look(
                     question.evaluate(reading.state)
                 except Gone as gone:
                     ledger.follow()
-                    if ledger.latest is reading.state:
+                    gone_files += 1
+                    if ledger.latest is reading.state or gone_files > _MOST_GONE:
                         raise _lost(gone) from gone
                     if chosen is Isolation.WS:
                         # It has done nothing yet, and begins with another state.
                         break
                     continue
+                question.tell_coverage(reading)
                 if reading.commit():
                     return question.answer(chosen)
-    raise overtaken(name, attempts, "newer states were committed meanwhile")
+                if attempts >= ATTEMPTS or time.monotonic() - began > PATIENCE:
+                    chosen = Isolation.WS
+                    break
+
+
+def _in_memory(question: Question, ledger: Ledger, name: str, isolation: Isolation) -> OnceAnswer | None:
+    """The answer from a synopsis in memory, in the run's turn; None if there is none that covers it."""
+    if question.asked is None:
+        return None
+    with ledger.turns:
+        state = ledger.latest
+        if state is None or not question.is_in_memory(state):
+            return None
+        with ledger.reading(name, question.spans, isolation) as reading:
+            for _ in reading.steps():
+                pass
+            if reading.state is not state:
+                return None
+            question.evaluate(state, is_turn=True)
+            question.tell_coverage(reading)
+            if not reading.commit():
+                return None
+    return question.answer(isolation)
 
 
 class Question:
@@ -110,7 +144,7 @@ class Question:
         self._library = library
         (self._asked,) = (query.plan for query in program.one_time)
         # As a synopsis may answer it.
-        self._covered = Asked.of(self._asked)
+        self.asked = Asked.of(self._asked)
         self._plan = plan_run(program)
         (self._query,) = self._plan.one_time
         self._base_dir = base_dir
@@ -134,9 +168,10 @@ class Question:
         self._relations: dict[str, list[Delta]] = {}
         self._since: dict[str, int] | None = None
         self._state: Snapshot | None = None
+        self._through: int | None = None
         self._evaluated = 0
-        # What a synopsis answered, and of which instant.
-        self._found: tuple[pa.Table, int] | None = None
+        # What a synopsis answered, and how.
+        self._found: tuple[pa.Table, Covering] | None = None
 
     @property
     def spans(self) -> dict[str, int | None]:
@@ -147,9 +182,14 @@ class Question:
         for stream in self._streams:
             if stream.name not in snapshot.streams:
                 raise _refused(stream, "is not read by the run", "a query of the run has to read it")
-        if snapshot.through is None:
+        through = self._instant(snapshot)
+        if through is None:
             return {}
-        return {stream.name: _since(self._query.plan, stream, snapshot) for stream in self._streams}
+        return {stream.name: _since(self._query.plan, stream, snapshot, through) for stream in self._streams}
+
+    def _instant(self, snapshot: Snapshot) -> int | None:
+        """The watermark of the question: the least over the streams that it reads."""
+        return snapshot.through([stream.name for stream in self._streams])
 
     def open(self, step: Step) -> None:
         """Open the files of a sub-window, newest first."""
@@ -164,11 +204,35 @@ class Question:
             self._open(step.state, files.pop())
 
     def _is_looked_up(self, snapshot: Snapshot) -> bool:
-        """Whether a synopsis answers; once rows have been taken in, they do."""
-        through, panes = snapshot.through, snapshot.panes
-        if self._covered is None or self._since is not None or through is None or panes is None:
-            return False
-        return is_covered(self._covered, panes, through)
+        """Whether the files of a synopsis answer; once rows have been taken in, they do."""
+        return self._covering(snapshot) is not None
+
+    def is_in_memory(self, snapshot: Snapshot) -> bool:
+        """Whether a synopsis in memory answers."""
+        found = self._covering(snapshot, is_turn=True)
+        return found is not None and found.is_in_memory
+
+    def _covering(self, snapshot: Snapshot, *, is_turn: bool = False) -> Covering | None:
+        """The synopsis that answers. `is_turn`: those in memory can be read now."""
+        through, panes = self._instant(snapshot), snapshot.panes
+        if self.asked is None or self._since is not None or through is None or panes is None:
+            return None
+        return covering(self.asked, panes if is_turn else panes.in_files(), through)
+
+    def tell_coverage(self, reading: Reading) -> None:
+        """Say which windows the answer needs, and since when what was read is complete."""
+        state, through = reading.state, self._instant(reading.state)
+        if self._found is not None:
+            found = self._found[1]
+            assert state.panes is not None
+            since = state.panes.since(found.spec)
+            reading.covered(found.spec.name, found.left, found.instant, since)
+        elif through is not None and self._since is not None:
+            for stream in self._streams:
+                oldest = _oldest(self._query.plan, stream, through)
+                if oldest is not None:
+                    since = None if self._since[stream.name] == FIRST else self._since[stream.name]
+                    reading.covered(f"rows of {stream.name}", oldest, through, since)
 
     def _open(self, snapshot: Snapshot, file: KeptFile) -> None:
         if file.name not in self._opened and file.name not in self._taken:
@@ -178,14 +242,14 @@ class Question:
                 opened.open_indexes(link.place for link in self._links.get(scan.name, ()))
             self._library[file.name] = self._opened[file.name] = opened
 
-    def evaluate(self, snapshot: Snapshot) -> None:
+    def evaluate(self, snapshot: Snapshot, *, is_turn: bool = False) -> None:
         """Go on to a state, with what is new in it; Gone if a file is, and then nothing has happened."""
         self._found = None
-        if self._is_looked_up(snapshot):
-            assert self._covered is not None
+        found = self._covering(snapshot, is_turn=is_turn)
+        if found is not None:
+            assert self.asked is not None
             assert snapshot.panes is not None
-            assert snapshot.through is not None
-            self._found = from_synopsis(self._covered, snapshot.panes, snapshot.streams, snapshot.through)
+            self._found = from_synopsis(self.asked, found, snapshot.panes, snapshot.streams), found
             self._state = snapshot
             return
         if self._is_partial or any(self._is_known_in_part(file) for file in snapshot.kept):
@@ -204,12 +268,12 @@ class Question:
         for new in files.values():
             for file in new:
                 self._open(snapshot, file)
-        self._state = snapshot
-        if snapshot.through is None:
+        self._state, self._through = snapshot, self._instant(snapshot)
+        if self._through is None:
             return
         if self._since is None:
             self._since = since
-            read = read_relations(self._plan, self._base_dir, self._given)
+            read = read_relations([self._plan], self._base_dir, self._given)
             self._relations = {f"relation {name}": [delta] for name, delta in read.items()}
             self._plane.begin_with(-1, [(name, 0, delta) for name, (delta,) in self._relations.items()])
         rows = [*self._stream_rows(files), *(row for feed in self._feeds for row in feed.more())]
@@ -218,7 +282,7 @@ class Question:
             for name, state in snapshot.streams.items()
             if name in self._query.streams and state.first is not None
         }
-        for _ in self._plane.answer(self._evaluated, tuple(rows), first, snapshot.through):
+        for _ in self._plane.answer(self._evaluated, tuple(rows), first, self._through):
             pass
         self._evaluated += 1
 
@@ -239,8 +303,8 @@ class Question:
         """What the scans make of files, those with few rows first: their keys lead to rows of the others."""
         assert self._since is not None
         assert self._state is not None
-        assert self._state.through is not None
-        through = self._state.through
+        assert self._through is not None
+        through = self._through
         opened: dict[str, list[OpenFile]] = {}
         for stream in self._streams:
             opened[stream.name] = [self._opened.pop(file.name) for file in files[stream.name]]
@@ -275,21 +339,24 @@ class Question:
     def _scan_since(self, scan: Scan) -> int:
         """Rows that are not later are in no window over the scan; those of other scans may be longer."""
         assert self._since is not None
-        assert self._state is not None
-        assert self._state.through is not None
+        assert self._through is not None
         stream, since = self._plan.stream(scan.stream), self._since[scan.stream]
         if _windows(self._query.plan, stream) is None:
             return since
         windows = (node for node in self._query.plan.walk() if isinstance(node, algebra.Window))
         same = canonical(scan.node)
-        spans = [_reach(window.spec, stream) for window in windows if canonical(window.input) == same]
-        return max(since, self._state.through - max(spans)) if spans else since
+        spans = [
+            _reach(window.spec, stream)
+            for window in windows
+            if any(canonical(node) == same for node in scan_nodes(window.input))
+        ]
+        return max(since, self._through - max(spans)) if spans else since
 
     def answer(self, isolation: Isolation) -> OnceAnswer:
         assert self._state is not None
-        instant = self._state.through
+        instant = self._instant(self._state)
         if self._found is not None:
-            table, instant = self._found
+            table, instant = self._found[0], self._found[1].instant
         else:
             (table,) = self._plane.once().values()
         table = table.cast(with_bounds(table.schema, self._asked))
@@ -333,10 +400,9 @@ class _Feed:
 # ---------------------------------------------------------------- what is needed
 
 
-def _since(query: Node, stream: StreamDefinition, snapshot: Snapshot) -> int:
+def _since(query: Node, stream: StreamDefinition, snapshot: Snapshot, through: int) -> int:
     """Rows of a stream that are not later than this cannot be in a window of the query."""
-    assert snapshot.through is not None
-    since = _oldest(query, stream, snapshot.through)
+    since = _oldest(query, stream, through)
     if snapshot.is_whole(stream.name):
         return FIRST if since is None else since
     if stream.retain is None:
@@ -353,8 +419,10 @@ def _since(query: Node, stream: StreamDefinition, snapshot: Snapshot) -> int:
             "windows of ROWS, UNBOUNDED ones and those over sub-queries need every row: "
             "use windows of RANGE over the stream itself",
         )
-    if since < snapshot.through - stream.retain:
-        needed = _seconds(snapshot.through - since)
+    # Rows are let go of as the queries of the run pass them, which may be ahead of the question.
+    newest = max(through, snapshot.passed.get(stream.name, through))
+    if since < newest - stream.retain:
+        needed = _seconds(newest - since)
         raise _refused(
             stream,
             f"keeps rows for {_seconds(stream.retain)}, and the question needs those of {needed}",

@@ -1,14 +1,15 @@
 """One-time aggregates from a synopsis: what standing queries keep of a stream answers questions, too.
 
 A question that has the stream, the filter and the grouping of a synopsis, asks for no other measures, and
-whose window begins and ends on edges of its panes, is looked up in the pane files of the checkpoint; no row
-of the stream is touched. A window without SLIDE is that of the last edge, which the answer names.
+whose window begins and ends on edges of its panes, is looked up in it: in memory, in the process of the run,
+or in its pane files; no row of the stream is touched. A window without SLIDE is that of the last edge, which
+the answer names. A synopsis answers only where it is complete since the beginning of the window.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from sash.plan.panes import last_boundary
 from sash.plan.periodic import PeriodicPlan, SynopsisSpec
 from sash.plan.rules.transform import bottom_up
 from sash.runtime.clock import Streams
+from sash.runtime.groups import QueryGroup, latest
 from sash.runtime.pane_files import PaneFile, read_partials
 from sash.runtime.retained import Gone
 from sash.synopses.basic_interval import BasicIntervalSynopsis
@@ -33,16 +35,33 @@ from sash.synopses.refresh import looked_up
 
 @dataclass(frozen=True, slots=True)
 class KeptPanes:
-    """The synopses of a run after a commit: what they are, who reads them, and their files.
+    """The synopses of a run after a commit: what they are, their files, and since when they are complete.
 
-    Those that are `divided` are among so many `partitions`.
+    Those that are `divided` are among so many `partitions`. They know everything that came after the instant
+    in `complete_since`; those that are not named have everything. `groups`: where others have their rows in
+    memory, which may be read in the run's turn only. `has_all_files`: those have files, too.
     """
 
     plan: PeriodicPlan
-    directory: Path
+    directory: Path | None
     files: tuple[PaneFile, ...]
     divided: frozenset[str] = frozenset()
     partitions: int = 1
+    complete_since: Mapping[str, int] = field(default_factory=dict)
+    groups: Mapping[str, QueryGroup] = field(default_factory=dict)
+    has_all_files: bool = True
+
+    def has_files(self, spec: SynopsisSpec) -> bool:
+        """Whether a synopsis can be read from files."""
+        return self.directory is not None and (self.has_all_files or spec.name in self.divided)
+
+    def in_files(self) -> KeptPanes:
+        """The same for who reads files."""
+        return replace(self, groups={}) if self.groups else self
+
+    def in_memory(self, spec: SynopsisSpec) -> QueryGroup | None:
+        """Where a synopsis is in this process."""
+        return None if spec.name in self.divided else self.groups.get(spec.name)
 
     def parts(self, spec: SynopsisSpec) -> Iterator[BasicIntervalSynopsis | Combined]:
         """A synopsis with all that its files hold; one that is divided part by part, as one fits in here."""
@@ -58,25 +77,23 @@ class KeptPanes:
         return Combined(spec, list(loaded))
 
     def _loaded(self, spec: SynopsisSpec, partition: int | None) -> BasicIntervalSynopsis:
+        assert self.directory is not None
+        directory = self.directory
         synopsis = BasicIntervalSynopsis(spec)
         specs = (spec, *spec.counting())
         try:
-            for partial in read_partials(self.directory, self.files, specs, partition, self.partitions):
+            for partial in read_partials(directory, self.files, specs, partition, self.partitions):
                 synopsis.absorb(partial)
         except CheckpointError as failure:
-            gone = next((f.name for f in self.files if not (self.directory / f.name).exists()), None)
+            gone = next((f.name for f in self.files if not (directory / f.name).exists()), None)
             if gone is None:
                 raise
             raise Gone(gone) from failure
         return synopsis
 
-    def horizon(self, spec: SynopsisSpec, through: int) -> int:
-        """All panes that end after this instant are there."""
-        return max(self._horizon(name, through) for name in spec.bases)
-
-    def _horizon(self, name: str, through: int) -> int:
-        windows = [query.window for query in self.plan.readers_of(name)]
-        return min((last_boundary(through, w.slide) - w.range for w in windows), default=through)
+    def since(self, spec: SynopsisSpec) -> int | None:
+        """A synopsis knows everything that came after this instant; None: everything."""
+        return latest(*(self.complete_since.get(name) for name in spec.bases))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +126,38 @@ class Asked:
         return None if select is None else Asked(select, spec, order, limit, plan.fields)
 
 
-def is_covered(asked: Asked, kept: KeptPanes, through: int) -> bool:
-    """Whether a synopsis answers a one-time query."""
-    return any(_spans(asked, spec, kept, through) is not None for spec in kept.plan.synopses)
+@dataclass(frozen=True, slots=True)
+class Covering:
+    """A synopsis that answers a question as of `instant`, over the window (left, right]."""
+
+    spec: SynopsisSpec
+    instant: int
+    left: int
+    right: int
+    is_in_memory: bool
 
 
-def from_synopsis(
-    asked: Asked, kept: KeptPanes, streams: Streams, through: int
-) -> tuple[pa.Table, int] | None:
-    """The answer of a one-time query and its instant; None if no synopsis covers it."""
+def covering(asked: Asked, kept: KeptPanes, through: int) -> Covering | None:
+    """The synopsis that answers a one-time query, one in memory first; None if there is none."""
+    first: Covering | None = None
     for spec in kept.plan.synopses:
+        group = kept.in_memory(spec)
+        can_be_read = group is not None and group.can_be_asked(asked.select)
+        if not can_be_read and not kept.has_files(spec):
+            continue
         found = _spans(asked, spec, kept, through)
         if found is not None:
-            instant, left, right = found
-            return _answer(asked, spec, kept, streams, instant, (left, right)), instant
-    return None
+            chosen = Covering(spec, *found, can_be_read)
+            if can_be_read:
+                return chosen
+            first = first or chosen
+    return first
+
+
+def from_synopsis(asked: Asked, found: Covering, kept: KeptPanes, streams: Streams) -> pa.Table:
+    """The answer of a one-time query from the synopsis that covers it."""
+    edges = found.left, found.right
+    return _answer(asked, found.spec, kept, streams, found.instant, edges, is_in_memory=found.is_in_memory)
 
 
 def _spans(asked: Asked, spec: SynopsisSpec, kept: KeptPanes, through: int) -> tuple[int, int, int] | None:
@@ -137,10 +171,11 @@ def _spans(asked: Asked, spec: SynopsisSpec, kept: KeptPanes, through: int) -> t
         instants: Iterator[int] = (panes.right_edge(last - back) for back in range(count))
     else:
         instants = iter((last_boundary(through, asked.spec.slide),))
+    since = kept.since(spec)
     for instant in instants:
         left, right = instant - select.window.range, instant - asked.spec.offset
         edges = (panes.right_edge(panes.number_at(edge)) == edge for edge in (left, right))
-        if all(edges) and left >= kept.horizon(spec, through):
+        if all(edges) and (since is None or left >= since):
             return instant, left, right
     return None
 
@@ -152,13 +187,21 @@ def _answer(
     streams: Streams,
     instant: int,
     edges: tuple[int, int],
+    *,
+    is_in_memory: bool,
 ) -> pa.Table:
     stream: StreamDefinition = kept.plan.stream(spec.stream)
     first = streams[spec.stream].first
     tables = []
-    for synopsis in kept.parts(spec):
-        synopsis.seal(instant)
-        synopsis.move_to(instant)
+    synopses = kept.parts(spec)
+    if is_in_memory:
+        group = kept.in_memory(spec)
+        assert group is not None
+        synopses = iter((group.synopsis,))
+    for synopsis in synopses:
+        if not is_in_memory:
+            synopsis.seal(instant)
+            synopsis.move_to(instant)
         table = looked_up(synopsis, asked.select, stream, synopsis.between(*edges), edges)
         # No part has more of the answer than the answer is.
         tables.append(_limited(asked, table))
@@ -168,10 +211,9 @@ def _answer(
 
 
 def _limited(asked: Asked, table: pa.Table) -> pa.Table:
-    """Rows in the order that is asked for, as many as are asked for."""
-    if asked.order:
-        columns = [one_array(column) for column in table.columns]
-        table = table.take(pa.array(sort_order(columns, asked.fields, asked.order)))
+    """Rows in the order that is asked for, else in that of their values, as many as are asked for."""
+    columns = [one_array(column) for column in table.columns]
+    table = table.take(pa.array(sort_order(columns, asked.fields, asked.order)))
     return table if asked.limit is None else table.slice(0, asked.limit)
 
 

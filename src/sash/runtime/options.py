@@ -12,6 +12,9 @@ from sash.runtime.report import Monitor, Silent
 from sash.scheduling import DEFAULT
 
 DEFAULT_BATCH_ROWS = 2_000_000
+# Seconds.
+DEFAULT_TRIGGERS = {"inline": 0.1, "spark": 0.5}
+DEFAULT_MAX_BATCH_TIME = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,12 @@ class Options:
     base_dir: Path = field(default_factory=Path.cwd)
     checkpoint: Path | None = None
     aside: Path | None = None
-    batch_rows: int = DEFAULT_BATCH_ROWS
+    # None: what is usual, and fewer to begin with.
+    batch_rows: int | None = None
+    # Seconds between the beginnings of batches of live streams; None: what is usual.
+    trigger: float | None = None
+    # Seconds that a batch should take at most; 0: no bound.
+    max_batch_time: float = DEFAULT_MAX_BATCH_TIME
     master: str = "local[*]"
     partitions: int | None = None
     # Bytes; None: what is usual, 0: no bound.
@@ -33,5 +41,7 @@ class Options:
     refresh: str = EXACT
     policy: str = DEFAULT.slug
     max_queries: int | None = None
+    # The share of a stream's rows that may be late or rejected; None: any.
+    fail_on_rejects: float | None = None
     debug: bool = False
     monitor: Monitor = field(default_factory=Silent)

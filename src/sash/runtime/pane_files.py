@@ -1,4 +1,5 @@
-"""Pane files: the partials of each batch, one Arrow file per batch and synopsis, never changed.
+"""Pane files: the partials of each batch, one Arrow file per batch and synopsis, never changed, with a name
+of its own for each attempt to write it.
 
 They are the state of synopses on disk: whoever takes in all that are live, and knows how far answers had
 come, has the synopsis again. Where a synopsis is kept in partitions, each writes the files of its own groups.
@@ -7,7 +8,7 @@ come, has the synopsis again. Where a synopsis is kept in partitions, each write
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 from sash.operators.preaggregate import Partial
 from sash.plan.periodic import SynopsisSpec
 from sash.runtime.cell import read_file
-from sash.runtime.files import save_file, told
+from sash.runtime.files import forget_unnamed, new_attempt, save_file, stamp
 from sash.runtime.partials import from_table, part_of, to_table
 
 PANES = "panes"
@@ -60,6 +61,7 @@ def save_partials(
     The files count once a manifest names them.
     """
     specs = {spec.name: spec for spec in synopses}
+    attempt = stamp(batch, new_attempt())
     by_synopsis: dict[str, list[pa.Table]] = {}
     for partial in partials:
         by_synopsis.setdefault(partial.synopsis, []).append(to_table(specs[partial.synopsis], partial))
@@ -71,7 +73,7 @@ def save_partials(
             writer.write_table(table)
         content = sink.getvalue()
         whose = "" if partition is None else f".{partition}"
-        name = f"{batch:08d}-{synopsis}{whose}.arrow"
+        name = f"{synopsis}{whose}.{attempt}.arrow"
         save_file(directory / name, [content], durable=durable)
         until = specs[synopsis].panes.right_edge(int(table.column("pane").to_numpy().max()))
         files.append(PaneFile(name, synopsis, until, zlib.crc32(content), partition, of))
@@ -118,11 +120,7 @@ class PaneFolder:
     def open(self, live: Iterable[PaneFile]) -> None:
         """Go on with the files that a manifest names; others are of no use."""
         self.live = list(live)
-        names = {file.name for file in self.live}
-        with told(self.directory, "clear"):
-            for path in self.directory.iterdir():
-                if path.name not in names:
-                    path.unlink(missing_ok=True)
+        forget_unnamed(self.directory, {file.name for file in self.live}, None)
 
     def partials(self, synopses: Iterable[SynopsisSpec]) -> Iterator[Partial]:
         """The partials of all live panes of some synopses, oldest batch first."""
@@ -132,11 +130,13 @@ class PaneFolder:
         """Write the partials of a batch."""
         self.live += save_partials(self.directory, batch, partials, synopses, durable=self._durable)
 
-    def keep(self, files: Collection[PaneFile]) -> None:
-        """Only these are needed any more: the others are removed."""
-        kept = {file.name for file in files}
-        with told(self.directory, "clear"):
-            for file in self.live:
-                if file.name not in kept:
-                    (self.directory / file.name).unlink(missing_ok=True)
+    def keep(self, files: Iterable[PaneFile]) -> None:
+        """Only these count any more: `clear` removes the others."""
         self.live = list(files)
+
+    def clear(self, batch: int, read: Iterable[PaneFile] = ()) -> None:
+        """Remove files that count no more after a batch, but for those that somebody reads.
+
+        Files of batches that are under way stay.
+        """
+        forget_unnamed(self.directory, {file.name for file in (*self.live, *read)}, batch)

@@ -1,14 +1,16 @@
-"""A part of a run: queries that came into it together, with their operators and synopses.
+"""A part of a run: queries that came into it together and read the same sources, with operators and synopses.
 
-A run begins with one part. Queries that are created later are a part of their own, so the others keep what
-they have; those that are dropped take with them what nobody else needs. Queries that a synopsis of an earlier
-part covers read that one, be it of a stream or of a join. A part knows only rows that came after it: `first`
-has the first instants of its streams; `since` is how far answers had come.
+A run begins with one part for each set of streams and timed relations that queries read: a part has one
+watermark. Queries that are created later are parts of their own, so the others keep what they have; those
+that are dropped take with them what nobody else needs. Queries that a synopsis of an earlier part covers read
+that one, be it of a stream or of a join. A part knows the rows that came after it, and those that streams had
+kept: `first` has the first instants of its streams; `since` is how far time had come; `complete_since`, by
+stream, after which instant it knows all rows, where it does not know all that ever came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +18,15 @@ from sash.lang.bound import QueryDefinition
 from sash.plan.join_guests import JoinGuest, served
 from sash.plan.run_plan import RunPlan
 from sash.runtime.continuous import ContinuousPlane
+from sash.runtime.starts import begins_in
+from sash.runtime.stopping import keep_on
 
 
 class Part:
-    """`plan` is that of the queries which are still there, `origin` that of all which came."""
+    """`plan` is that of the queries which are still there, `origin` that of all which came.
+
+    `through` is the watermark up to which it has answered.
+    """
 
     def __init__(
         self,
@@ -29,16 +36,29 @@ class Part:
         is_cut: bool = False,
         durable: bool = True,
         since: int | None = None,
+        complete_since: Mapping[str, int] | None = None,
+        look: Callable[[], None] = keep_on,
     ) -> None:
         self.origin = self.plan = plan
-        self.since = since
+        self.since = self.through = since
+        self.complete_since = complete_since or {}
         self.dropped: frozenset[str] = frozenset()
-        self.continuous = ContinuousPlane(plan, directory, is_cut=is_cut, durable=durable)
+        self.continuous = ContinuousPlane(plan, directory, is_cut=is_cut, durable=durable, look=look)
         self.first: Mapping[str, int] = {}
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether it came into a run that was under way."""
+        return bool(begins_in(self.first))
 
     @property
     def number(self) -> int:
         return self.origin.number
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The streams, and the feeds of timed relations, whose least is its watermark."""
+        return tuple(stream.name for stream in self.plan.streams)
 
     @property
     def definitions(self) -> tuple[QueryDefinition, ...]:
@@ -83,31 +103,28 @@ class Part:
         used = {name for query in self.definitions for name in sources[query.name]}
         used.update(spec.stream for spec in kept)
         used.update(stream for join in self.plan.joins for stream in join.join.streams)
+        used.update([plan.feed(relation.name) for relation in plan.relations if relation.name in used])
         self.plan = replace(
             self.plan,
             synopses=kept,
             relations=tuple(relation for relation in plan.relations if relation.name in used),
-            streams=tuple(s for s in plan.streams if s.name in used or self._bare(s.name) in used),
+            streams=tuple(s for s in plan.streams if s.name in used),
         )
-
-    def _bare(self, name: str) -> str:
-        """A name without the number of the plan."""
-        return name.removeprefix(self.origin.named(""))
 
     def close(self) -> None:
         self.continuous.close()
 
 
 def narrow(
-    parts: Collection[Part], gone: Mapping[int, Collection[str]], coming: RunPlan | None = None
+    parts: Collection[Part], gone: Mapping[int, Collection[str]], coming: Iterable[RunPlan] = ()
 ) -> list[Part]:
     """Drop queries by part; gives the parts that are still needed, and closes the others.
 
-    Synopses that queries of a plan which is `coming` will read stay, too.
+    Synopses that queries of plans which are `coming` will read stay, too.
     """
     for part in parts:
         part.drop(gone.get(part.number, ()))
-    plans = [*(part.plan for part in parts), *([] if coming is None else [coming])]
+    plans = [*(part.plan for part in parts), *coming]
     specs = {spec.name: spec for plan in plans for spec in plan.synopses}
     read = {query.synopsis for plan in plans for query in plan.queries}
     read.update([base for name in read for base in specs[name].bases])

@@ -10,7 +10,6 @@ Queries that came into the run together are a part of it: each part has its own 
 
 from __future__ import annotations
 
-import pickle
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,15 +18,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sash.errors import SashError
+from sash.errors import RunError, SashError
 from sash.operators.answers import Sequenced
 from sash.operators.cut import TOP, Cut, Sent, Stage
 from sash.operators.dataflow import Tally
-from sash.operators.delta import Delta
+from sash.operators.delta import Delta, concat
 from sash.operators.preaggregate import Partial
 from sash.plan.join_synopses import JoinSetting
 from sash.runtime.cell import Cell, StateFile, Work
-from sash.runtime.clock import Clock, StreamState, advanced, begun
+from sash.runtime.clock import Clock, StreamState, advanced, begun, by_stream, moved_on
+from sash.runtime.codec import Codec
+from sash.runtime.continuous import OperatorPlan
 from sash.runtime.divided import DividedGiven, DividedSynopses, DividedTurn, Moment
 from sash.runtime.files import told
 from sash.runtime.fragment import Fragment
@@ -35,10 +36,15 @@ from sash.runtime.harvest import Harvest, PartHarvest
 from sash.runtime.partials import by_partition
 from sash.runtime.plane import QueryPlane
 from sash.runtime.stage import ChunkExtent, ChunkResult, misjudged
-from sash.runtime.wire import pack_deltas, unpack_delta
+from sash.runtime.stopping import keep_on
+from sash.runtime.wire import Packed, pack_delta
 
 # From this size on a payload is posted.
 _LARGE = 1 << 16
+# From so many rows on what a cell gives in a batch is several messages.
+_ROWS_OF_A_MESSAGE = 1 << 17
+_RANK_BITS = 32
+MAIL = "mail"
 NEWS = -1
 """The link of messages that are not rows of an exchange."""
 PARTIALS = -2
@@ -70,6 +76,11 @@ class Message:
         with told(Path(self.path), "read"), pa.memory_map(self.path) as file:
             return file.read_buffer()
 
+    @property
+    def rows(self) -> Packed:
+        """Those of an exchange, which are read when they are needed."""
+        return Packed.of(None if self.path else pa.py_buffer(self.payload), self.path)
+
     def posted(self, mailbox: Path | None) -> Message:
         """The message with a large payload in a file: processes of one machine need not copy it around."""
         if mailbox is None or len(self.payload) < _LARGE or self.path:
@@ -99,16 +110,14 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A batch, and what came before it: the streams, how far time had come, who has ended or is silent.
+    """A batch, and what came before it: the streams, who has ended or is silent.
 
-    `parts` has what was before it for each part: the first instants of its streams, and the exchanges, by
-    their names, that somebody still needs. `divided`: there are synopses in partitions.
+    `parts` has what was before it for each part. `divided`: there are synopses in partitions.
     """
 
     batch: int
     clock: Clock
     streams: Mapping[str, StreamState]
-    through: int | None
     ended: tuple[str, ...]
     beats: Mapping[str, int]
     parts: Mapping[int, PartTurn]
@@ -117,11 +126,18 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class PartTurn:
-    """`joins`: what there is to know of who reads its join synopses."""
+    """A part before a batch: the first instants of its streams, its sources and its watermark.
+
+    `needed` are the exchanges, by their names, whose rows somebody needs; `joins`: what there is to know of
+    who reads its join synopses; `synopses` are the streams of those that it has.
+    """
 
     first: Mapping[str, int]
+    sources: tuple[str, ...]
+    through: int | None
     needed: frozenset[str]
     joins: tuple[JoinSetting, ...] = ()
+    synopses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +150,16 @@ class Routes:
     sends: tuple[tuple[int, str, Sent], ...]
     stages: int
     divided: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Partials:
+    """What a chunk adds to synopses whose groups are in a partition."""
+
+    added: tuple[Partial, ...]
+
+
+CODEC = Codec(News, Partials)
 
 
 def waiting_before(stage: int) -> int:
@@ -177,7 +203,7 @@ def scatter(routes: Routes, result: ChunkResult, of: int) -> Iterator[Message]:
         delta = scanned.get(name)
         if delta is not None and len(delta):
             for target, rows in sent.partitions(delta, 0, of):
-                yield Message(part, sent.stage, target, sent.number, result.sequence, pack_deltas([rows]))
+                yield Message(part, sent.stage, target, sent.number, result.sequence, pack_delta(rows))
     yield from _partials(routes, result, of)
     yield from _told_everybody(News((result.extent,)), ALL, 1, routes.stages, of)
     home = ChunkResult(
@@ -190,8 +216,10 @@ def scatter(routes: Routes, result: ChunkResult, of: int) -> Iterator[Message]:
         result.late,
         result.rejected,
         kept=result.kept,
+        loss=result.loss,
+        judged=result.judged,
     )
-    yield Message(ALL, TOP, TOP, NEWS, 0, pickle.dumps(News(result=home), 5))
+    yield Message(ALL, TOP, TOP, NEWS, 0, CODEC.to_bytes(News(result=home)))
 
 
 def _partials(routes: Routes, result: ChunkResult, of: int) -> Iterator[Message]:
@@ -202,12 +230,12 @@ def _partials(routes: Routes, result: ChunkResult, of: int) -> Iterator[Message]
             for target, rows in by_partition(partial, of):
                 given[target].append(rows)
     for target, partials in given.items():
-        yield Message(ALL, 1, target, PARTIALS, result.sequence, pickle.dumps(partials, 5))
+        yield Message(ALL, 1, target, PARTIALS, result.sequence, CODEC.to_bytes(Partials(tuple(partials))))
 
 
 def failed(failure: SashError) -> Message:
     """For the driver, as it is: Spark would turn it into a page of text."""
-    return Message(ALL, TOP, TOP, NEWS, 0, pickle.dumps(News(failure=failure), 5))
+    return Message(ALL, TOP, TOP, NEWS, 0, CODEC.to_bytes(News(failure=failure)))
 
 
 def wake(routes: Routes, of: int) -> Iterator[Message]:
@@ -217,7 +245,7 @@ def wake(routes: Routes, of: int) -> Iterator[Message]:
 
 def _told_everybody(news: News, part: int, first: int, last: int, of: int) -> Iterator[Message]:
     """News for all partitions in the stages from `first` to `last`."""
-    content = pickle.dumps(news, 5)
+    content = CODEC.to_bytes(news)
     for stage in range(first, last + 1):
         for target in range(of):
             yield Message(part, stage, target, NEWS, 0, content)
@@ -225,7 +253,7 @@ def _told_everybody(news: News, part: int, first: int, last: int, of: int) -> It
 
 def first_files(
     part: int,
-    cut: Cut,
+    operators: OperatorPlan,
     given: Iterable[tuple[str, int, Delta]],
     of: int,
     directory: Path,
@@ -235,14 +263,15 @@ def first_files(
 ) -> dict[str, tuple[StateFile, ...]]:
     """The state of a part's cells after `batch`, before its first: rows that were there, by their sources."""
     rows: dict[tuple[int, int], list[tuple[str, int, Delta]]] = defaultdict(list)
+    sources = operators.cut().sources
     for name, rank, delta in given:
-        for source, sent in cut.sources:
+        for source, sent in sources:
             if source == name and len(delta) and sent.stage != TOP:
                 for target, sent_rows in sent.partitions(delta, 0, of):
                     rows[sent.stage, target].append((sent.name, rank, sent_rows))
     files = {}
     for (stage, target), there in rows.items():
-        fragment = Fragment(pickle.loads(pickle.dumps(cut.stages[stage - 1])).flow(target, of))
+        fragment = Fragment(operators.cut().stages[stage - 1].flow(target, of))
         cell = Cell(cell_name(part, stage, target), fragment, directory, durable=durable)
         for _ in cell.apply(batch, Work(tuple(there), None, {})):
             pass
@@ -254,11 +283,59 @@ def first_files(
 # ---------------------------------------------------------------- cells
 
 
+@dataclass(frozen=True, slots=True)
+class _PartWork:
+    """What a batch brings the cell of a part in one stage, the files of the state before it, and where large
+    payloads are posted."""
+
+    rows: Sequence[Message]
+    news: Sequence[News]
+    extents: Sequence[ChunkExtent]
+    files: Sequence[StateFile]
+    mailbox: Path | None
+
+
+class _Sending:
+    """What a cell gives in a batch, put into messages as it comes: nobody holds all of it."""
+
+    def __init__(self, part: int, partition: int, of: int, mailbox: Path | None) -> None:
+        self._part = part
+        self._partition = partition
+        self._of = of
+        self._mailbox = mailbox
+        self._waiting: dict[tuple[Sent, int], list[Delta]] = defaultdict(list)
+        self._rows: dict[tuple[Sent, int], int] = defaultdict(int)
+        self._messages: list[Message] = []
+
+    def add(self, sent: Sent, delta: Delta) -> None:
+        for target, rows in sent.partitions(delta, self._partition, self._of):
+            to = sent, target
+            self._waiting[to].append(rows)
+            self._rows[to] += len(rows)
+            if self._rows[to] >= _ROWS_OF_A_MESSAGE:
+                self._pack(to)
+
+    def done(self) -> list[Message]:
+        for to in list(self._waiting):
+            self._pack(to)
+        return self._messages
+
+    def _pack(self, to: tuple[Sent, int]) -> None:
+        sent, target = to
+        content = pack_delta(concat(self._waiting.pop(to), sent.fields))
+        del self._rows[to]
+        # All rows of an instant are in one message: later ones of the same partition are later in time.
+        rank = (self._partition << _RANK_BITS) + len(self._messages)
+        message = Message(self._part, sent.stage, target, sent.number, rank, content)
+        self._messages.append(message.posted(self._mailbox))
+
+
 class Partition:
     """The cells of one partition and its part of synopses, with their state in memory.
 
     A cell whose state is not there, or of another batch, reads it from its files. `cut_of` gives the cut of
-    a part, in a copy whose operators are the partition's own; `divided` has the synopses.
+    a part, with operators that are the partition's own; `divided` has the synopses. `look` is called between
+    operators and may raise to give a batch up.
     """
 
     def __init__(
@@ -270,7 +347,9 @@ class Partition:
         directory: Path,
         *,
         durable: bool,
+        look: Callable[[], None] = keep_on,
     ) -> None:
+        self._look = look
         self._divided = divided
         self._cut_of = cut_of
         self._partition = partition
@@ -282,6 +361,8 @@ class Partition:
         self._cells: dict[tuple[int, int], Cell] = {}
         # Which exchanges were needed when a cell was last asked to take part, and who read join synopses.
         self._needed: dict[tuple[int, int], tuple[frozenset[str], tuple[JoinSetting, ...]]] = {}
+        # The newest batch that it was asked to take part in.
+        self._newest = -1
         # What the last batch gave, for who asks again.
         self._given: dict[tuple[int, int], tuple[int, list[Message]]] = {}
 
@@ -291,22 +372,29 @@ class Partition:
         turn: Turn,
         messages: Sequence[Message],
         files: Mapping[int, Sequence[StateFile]],
+        mailbox: Path | None = None,
     ) -> list[Message]:
         """Take part in a batch; `files` are the state before it, of each part that has the stage.
 
-        Asked again, it gives the same again.
+        Large payloads are posted as soon as they are there.         Asked again, it gives the same again.
         """
+        if turn.batch < self._newest:
+            raise RunError(f"an attempt at batch {turn.batch} comes after batch {self._newest}")
+        self._newest = turn.batch
         news: dict[int, list[News]] = defaultdict(list)
         rows: dict[int, list[Message]] = defaultdict(list)
         added: list[Message] = []
-        for message in messages:
+        for message in in_order(messages):
             if message.link == NEWS:
-                news[message.part].append(pickle.loads(message.content))
+                news[message.part].append(CODEC.from_bytes(message.content, News))
             elif message.link == PARTIALS:
                 added.append(message)
             else:
                 rows[message.part].append(message)
-        extents = [extent for each in news[ALL] for extent in each.extents]
+        # News of chunks have all the same place in the order.
+        extents = sorted(
+            (extent for each in news[ALL] for extent in each.extents), key=lambda e: (e.stream, e.sequence)
+        )
         if misjudged(extents, turn.clock.bars(turn.streams), turn.clock.slacks):
             return []
         for place in [place for place in self._cells if place[0] not in turn.parts]:
@@ -317,43 +405,48 @@ class Partition:
         elif stage == 1:
             self._divided.forget()
         for part, saved in files.items():
-            given.extend(self._part(part, stage, turn, rows[part], news[part], extents, saved))
+            work = _PartWork(rows[part], news[part], extents, saved, mailbox)
+            given.extend(self._part(part, stage, turn, work))
         return given
 
     def _add(
         self, turn: Turn, divided: DividedTurn, added: Sequence[Message], extents: Sequence[ChunkExtent]
     ) -> Message:
         """Let the synopses take part in a batch."""
-        in_order = sorted(added, key=lambda message: message.rank)
-        partials = [partial for message in in_order for partial in pickle.loads(message.content)]
+        of_chunks = [CODEC.from_bytes(message.content, Partials) for message in added]
+        # Chunks of two streams may have the same rank, but they do not add to the same synopsis.
+        of_chunks.sort(key=lambda chunk: chunk.added[0].synopsis)
+        partials = [partial for chunk in of_chunks for partial in chunk.added]
         before = {number: part.first for number, part in turn.parts.items()}
         after = {number: begun(first, extents) for number, first in before.items()}
+        synopses = {number: part.synopses for number, part in turn.parts.items()}
         given = self._divided.take(
             turn.batch,
             divided,
-            Moment(turn.through, before),
-            Moment(_moved(turn, extents), after),
+            Moment(
+                by_stream(synopses, {number: part.through for number, part in turn.parts.items()}), before
+            ),
+            Moment(
+                by_stream(synopses, {number: _moved(turn, number, extents) for number in turn.parts}), after
+            ),
             partials,
         )
-        return Message(ALL, TOP, TOP, NEWS, 0, pickle.dumps(News(divided=given), 5))
+        return Message(ALL, TOP, TOP, NEWS, 0, CODEC.to_bytes(News(divided=given)))
 
     def _part(
         self,
         part: int,
         stage: int,
         turn: Turn,
-        rows: Sequence[Message],
-        news: Sequence[News],
-        extents: Sequence[ChunkExtent],
-        files: Sequence[StateFile],
+        work: _PartWork,
     ) -> list[Message]:
         place = (part, stage)
         known = self._given.get(place)
         if known is not None and known[0] == turn.batch:
             return known[1]
-        cell = self._cell(place, turn, files)
+        cell = self._cell(place, turn, work.files)
         try:
-            given = self._apply(cell, place, turn, rows, news, extents)
+            given = self._apply(cell, place, turn, work)
         except BaseException:
             # What has been done by half must not be gone on with.
             self._drop(place)
@@ -366,38 +459,19 @@ class Partition:
         cell: Cell,
         place: tuple[int, int],
         turn: Turn,
-        sent_rows: Sequence[Message],
-        news: Sequence[News],
-        extents: Sequence[ChunkExtent],
+        work: _PartWork,
     ) -> list[Message]:
         part, _ = place
-        through = _moved(turn, extents)
-        first = turn.clock.firsts(begun(turn.parts[part].first, extents))
-        for each in news:
-            first.update(each.first or {})
-        packed = tuple(message.content for message in sent_rows)
-        rows = tuple(
-            (f"exchange {m.link}", m.rank, unpack_delta(content))
-            for m, content in zip(sent_rows, packed, strict=True)
-        )
+        through = _moved(turn, part, work.extents)
+        first = turn.clock.firsts(begun(turn.parts[part].first, work.extents))
+        first.update(_first_of(work.news))
+        rows = tuple((f"exchange {m.link}", m.rank, m.rows) for m in work.rows)
         plan, last = self._stages[place]
+        sending = _Sending(part, self._partition, self._of, work.mailbox)
         sends = {sent.name: sent for _, sent in plan.sends}
-        given: dict[tuple[str, int], list[Delta]] = defaultdict(list)
-        for name, delta in cell.apply(turn.batch, Work(rows, through, first, packed)):
-            for target, rows_there in sends[name].partitions(delta, self._partition, self._of):
-                given[name, target].append(rows_there)
-        sent = [
-            Message(
-                part,
-                sends[name].stage,
-                target,
-                sends[name].number,
-                self._partition,
-                pack_deltas(deltas),
-            )
-            for (name, target), deltas in given.items()
-        ]
-        return [*sent, *self._news(cell, place, plan, last)]
+        for name, delta in cell.apply(turn.batch, Work(rows, through, first)):
+            sending.add(sends[name], delta)
+        return [*sending.done(), *self._news(cell, place, plan, last)]
 
     def _news(self, cell: Cell, place: tuple[int, int], plan: Stage, last: int) -> Iterator[Message]:
         part, stage = place
@@ -418,7 +492,7 @@ class Partition:
         tallies[waiting_before(stage), self._partition] = cell.fragment.waiting
         flow.count_anew()
         news = News(first=begun, cell=cell.name, files=cell.files, tallies=tallies)
-        yield Message(part, TOP, TOP, NEWS, 0, pickle.dumps(news, 5))
+        yield Message(part, TOP, TOP, NEWS, 0, CODEC.to_bytes(news))
 
     def _cell(self, place: tuple[int, int], turn: Turn, files: Sequence[StateFile]) -> Cell:
         """The cell with its state before a batch, and without what nobody needs any more."""
@@ -431,7 +505,7 @@ class Partition:
             stages = self._cut_of(part).stages
             plan = stages[stage - 1]
             self._stages[place] = plan, len(stages)
-            fragment = Fragment(plan.flow(self._partition, self._of))
+            fragment = Fragment(plan.flow(self._partition, self._of), self._look)
             fragment.keep(asked.needed)
             fragment.flow.adapt(asked.joins)
             name = cell_name(part, stage, self._partition)
@@ -456,12 +530,25 @@ class Partition:
             self._drop(place)
 
 
-def _moved(turn: Turn, extents: Sequence[ChunkExtent]) -> int | None:
-    """How far time comes with a batch; None: not further than before."""
-    through = turn.clock.through(advanced(turn.streams, extents, turn.ended, turn.beats))
-    if through is not None and turn.through is not None and through <= turn.through:
-        return None
-    return through
+def in_order(messages: Iterable[Message]) -> list[Message]:
+    """Messages in the one order in which they are taken in, however they have come."""
+    return sorted(messages, key=lambda message: (message.part, message.link, message.rank))
+
+
+def _first_of(news: Iterable[News]) -> dict[str, int]:
+    """The first instants of streams that sub-queries give, of all who tell them."""
+    first: dict[str, int] = {}
+    for each in news:
+        for name, instant in (each.first or {}).items():
+            first[name] = min(instant, first.get(name, instant))
+    return first
+
+
+def _moved(turn: Turn, number: int, extents: Sequence[ChunkExtent]) -> int | None:
+    """How far the watermark of a part comes with a batch; None: not further than before."""
+    part = turn.parts[number]
+    after = advanced(turn.streams, extents, turn.ended, turn.beats)
+    return moved_on(part.through, turn.clock.through(after, part.sources))
 
 
 # ---------------------------------------------------------------- bringing home
@@ -471,28 +558,29 @@ def gather(messages: Iterable[Message]) -> Harvest:
     """What has come to the driver."""
     results: list[ChunkResult] = []
     files: dict[str, tuple[StateFile, ...]] = {}
-    rows: dict[int, list[tuple[str, int, Delta]]] = defaultdict(list)
+    rows: dict[int, list[tuple[str, int, Delta | Packed]]] = defaultdict(list)
     first: dict[int, dict[str, int]] = defaultdict(dict)
     tallies: dict[int, dict[tuple[int, int], Tally]] = defaultdict(dict)
     divided: list[DividedGiven] = []
-    for message in messages:
+    for message in in_order(messages):
         if message.link != NEWS:
             link = f"exchange {message.link}"
-            rows[message.part].append((link, message.rank, unpack_delta(message.content)))
+            rows[message.part].append((link, message.rank, message.rows))
             continue
-        news: News = pickle.loads(message.content)
+        news: News = CODEC.from_bytes(message.content, News)
         if news.failure is not None:
             raise news.failure
         if news.result is not None:
             results.append(news.result)
         if news.cell is not None:
             files[news.cell] = news.files
-        first[message.part].update(news.first or {})
+        first[message.part] = _first_of((News(first=first[message.part]), news))
         tallies[message.part].update(news.tallies or {})
         if news.divided is not None:
             divided.append(news.divided)
     parts = {
-        part: PartHarvest(tuple(rows[part]), first[part], tallies[part]) for part in {*rows, *first} - {ALL}
+        part: PartHarvest(tuple(rows[part]), first[part], tallies[part])
+        for part in sorted({*rows, *first} - {ALL})
     }
     divided.sort(key=lambda given: given.partition)
     return Harvest(results, files, parts, divided)

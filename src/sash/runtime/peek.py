@@ -27,6 +27,7 @@ from sash.runtime.archived import (
     without_archives,
 )
 from sash.runtime.checkpoint import Checkpoint, Manifest
+from sash.runtime.clock import Clock
 from sash.runtime.ledger import Ledger
 from sash.runtime.look import OnceAnswer, look
 from sash.runtime.lookup import KeptPanes
@@ -112,37 +113,48 @@ class Peek:
 
     def snapshot(self) -> Snapshot:
         """The state after the last committed batch."""
-        manifest, plan = self._again(lambda manifest: (manifest, self._periodic(manifest)))
+        manifest, plan, known = self._again(lambda m: (m, self._periodic(m), self._known(m)))
+        # The feeds of relations have no SLACK.
+        slacks = {
+            name: known.streams[name].slack if name in known.streams else 0 for name in manifest.streams
+        }
         return Snapshot(
             self.directory / RETAINED,
             manifest.batch,
-            manifest.complete_through,
+            Clock(slacks, frozenset(slacks.keys() - known.streams.keys())),
             manifest.streams,
+            manifest.passed,
             manifest.kept,
             KeptPanes(
                 plan,
                 self._checkpoint.panes.directory,
                 manifest.panes,
                 frozenset(manifest.divided),
-                manifest.partitions,
+                manifest.partitions or 1,
+                manifest.held_from,
             ),
         )
 
     def fares(self) -> Fares:
         """How the queries of the run that synopses answer are refreshed."""
-        manifest, plan, joins = self._again(
-            lambda manifest: (manifest, self._periodic(manifest), self._joined(manifest))
+        manifest, plan, joins, watermarks = self._again(
+            lambda manifest: (
+                manifest,
+                self._periodic(manifest),
+                self._joined(manifest),
+                self._watermarks(manifest),
+            )
         )
         shared, found = shared_of(plan, joins), {}
         for query in plan.queries:
             row, name = manifest.refreshes.get(query.name), query.name
-            fares = exact_fares(query.window.slide, manifest.complete_through)
+            fares = exact_fares(query.window.slide, watermarks[name])
             if row is not None:
                 fares = elastic_fares(report_of(row), manifest.lasts.get(name), manifest.policy)
-            partitions = manifest.partitions if query.synopsis in manifest.divided else 0
+            partitions = (manifest.partitions or 1) if query.synopsis in manifest.divided else 0
             found[name] = replace(fares, shared=shared[name], partitions=partitions)
         for name, (join, reader) in readers_in(joins).items():
-            found[name] = replace(join_fares(join, reader, manifest.complete_through), shared=shared[name])
+            found[name] = replace(join_fares(join, reader, watermarks[name]), shared=shared[name])
         return Fares(manifest.refresh, manifest.policy, found)
 
     def known(self) -> Known:
@@ -170,6 +182,11 @@ class Peek:
             streams.update({stream.name: stream for stream in plan.streams})
             queries += [query for query in plan.queries if query.name not in part.dropped]
         return PeriodicPlan(tuple(streams.values()), tuple(hosts.values()), tuple(queries))
+
+    def _watermarks(self, manifest: Manifest) -> dict[str, int | None]:
+        """How far each query has been answered."""
+        parts = manifest.parts
+        return {name: part.through for part in parts for name in self._recipe(part.number).sinks}
 
     def _joined(self, manifest: Manifest) -> list[SharedJoin]:
         """The join synopses of the run, with all who read them."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -19,18 +20,21 @@ from sash.operators.build import guests_of
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial
 from sash.plan.explain.tree import Measured
-from sash.plan.join_guests import JoinGuest, JoinHosts
-from sash.plan.join_synopses import readers_in
+from sash.plan.join_guests import NO_JOINS, JoinGuest, JoinHosts
+from sash.plan.join_synopses import SharedJoin, readers_in
 from sash.plan.periodic import Hosts, PeriodicPlan
 from sash.plan.run_plan import united
+from sash.plan.sketches import error_bounds
+from sash.plan.warm_up import warm_up_of
 from sash.runtime.cell import StateFile
-from sash.runtime.clock import Clock, Streams, StreamState
+from sash.runtime.clock import Clock, Streams, StreamState, by_stream, moved_on
 from sash.runtime.divided import DividedGiven
 from sash.runtime.groups import QueryGroup, Reached
 from sash.runtime.harvest import Harvest
 from sash.runtime.part import Part
 from sash.runtime.refreshing import Refreshing, Saved, exact_fares, join_fares
-from sash.runtime.report import DRIVER, Held, Refreshed
+from sash.runtime.report import DRIVER, AnswerRecord, Held, Refreshed
+from sash.runtime.starts import begins_in, wholes_in
 from sash.runtime.synopsis_plane import Firsts, Readers, SynopsisPlane
 from sash.sharing.of_plan import Shared, shared_of
 from sash.synopses.changes import merged
@@ -46,7 +50,8 @@ class QueryPlane:
         self.kept = SynopsisPlane(self.refreshing.is_elastic)
         # What partitions hold of the synopses that they have, and what they have chosen.
         self._elsewhere: dict[int, DividedGiven] = {}
-        self.complete_through: int | None = None
+        # What came of a stream by this instant no query waits for any more; rows are kept from it on back.
+        self.passed: dict[str, int] = {}
         parts = tuple(parts)
         streams = {stream.name: stream for part in parts for stream in part.plan.streams}
         self.change(parts, streams.values())
@@ -55,6 +60,30 @@ class QueryPlane:
     @property
     def groups(self) -> dict[str, QueryGroup]:
         return self.kept.groups
+
+    @property
+    def complete_through(self) -> int | None:
+        """The least watermark of all queries; None before each has one."""
+        throughs = [part.through for part in self.parts.values() if part.sources]
+        return min((t for t in throughs if t is not None), default=None) if None not in throughs else None
+
+    @property
+    def watermarks(self) -> dict[str, int | None]:
+        """How far each query has been answered."""
+        return {query.name: part.through for part in self.parts.values() for query in part.definitions}
+
+    def _by_stream(self, throughs: Mapping[int, int | None]) -> dict[str, int]:
+        synopses = {number: [s.stream for s in part.plan.synopses] for number, part in self.parts.items()}
+        return by_stream(synopses, throughs)
+
+    @property
+    def _reached(self) -> dict[str, int]:
+        """How far the queries that synopses answer have come, by stream."""
+        return self._by_stream({number: part.through for number, part in self.parts.items()})
+
+    def through(self, sources: Iterable[str]) -> int | None:
+        """The watermark of who reads these streams."""
+        return self.clock.through(self.streams, tuple(sources))
 
     def change(self, parts: Iterable[Part], streams: Iterable[StreamDefinition]) -> None:
         """Go on with these parts and streams; `self.streams` must be set to how far those are."""
@@ -93,40 +122,44 @@ class QueryPlane:
         self._set_firsts(firsts)
         self.streams = dict(streams)
 
+    def seal(self) -> None:
+        """Let what new synopses have of complete panes be read."""
+        self.kept.seal(self._reached)
+
     def _set_firsts(self, firsts: Firsts) -> None:
         for number, part in self.parts.items():
             part.first = firsts[number]
         self.kept.begin(firsts)
 
-    def answer(self, batch: int, harvest: Harvest, seconds: float | None = None) -> dict[str, list[pa.Table]]:
-        """Move to the clock and give the answers of every boundary on the way, per query.
+    def answer(
+        self, batch: int, harvest: Harvest, seconds: float | None = None
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """Move to the clock and give the answers of every boundary on the way, those of a query in order.
 
         Queries that are refreshed elastically answer the newest boundary, as far as `seconds` allow.
         """
-        answers: dict[str, list[pa.Table]] = defaultdict(list)
-        through = self.clock.through(self.streams)
-        if through is not None and self.complete_through is not None and through <= self.complete_through:
-            through = None
-        if through is not None:
-            for name, table in (*self.kept.answer(through), *_put_together(self.plan, harvest.divided)):
-                answers[name].append(table)
-            for name, table in self.refreshing.answer(through, self.complete_through, seconds):
-                answers[name].append(table)
-            self.kept.settle(through)
+        moved = {
+            number: moved_on(part.through, self.through(part.sources)) for number, part in self.parts.items()
+        }
+        before, streams = self._reached, self._by_stream(moved)
+        yield from self.kept.answer(streams)
+        yield from _put_together(self.plan, harvest.divided)
+        yield from self.refreshing.answer(streams, before, seconds)
+        self.kept.settle(streams)
         for number, part in self.parts.items():
             if not part.continuous.is_idle:
                 given = harvest.of(number)
                 first = {**self.clock.firsts(part.first), **given.first}
-                for name, table in part.continuous.answer(batch, given.rows, first, through):
-                    answers[name].append(table)
-        for part in self.parts.values():
+                yield from part.continuous.answer(batch, given.rows, first, moved[number])
+        for number, part in self.parts.items():
             if part.continuous.has_guests:
                 told, first = self._told(part.plan.guests)
-                for name, table in part.continuous.answer_guests(batch, told, first, through):
-                    answers[name].append(table)
-        if through is not None:
-            self.complete_through = through
-        return answers
+                first.update(begins_in(part.first))
+                yield from part.continuous.answer_guests(batch, told, first, moved[number])
+        for number, instant in moved.items():
+            if instant is not None:
+                self.parts[number].through = instant
+        self._pass()
 
     def _told(self, guests: Iterable[JoinGuest]) -> tuple[dict[str, list[Delta]], dict[str, int]]:
         """What join synopses told guests in the last batch, and when their streams began, by synopsis."""
@@ -144,9 +177,25 @@ class QueryPlane:
                 firsts.update({join.name: min(begun)} if begun else {})
         return told, firsts
 
-    def horizons(self) -> dict[str, int | None]:
-        """Panes of each synopsis that end by this instant are in no window any more."""
-        return self.kept.horizons(self.complete_through)
+    def horizons(self, throughs: Mapping[int, int | None] | None = None) -> dict[str, int | None]:
+        """Panes of each synopsis that end by this instant are in no window any more.
+
+        `throughs` are the watermarks of parts, those answered so far if left out.
+        """
+        return self.kept.horizons(self._reached if throughs is None else self._by_stream(throughs))
+
+    def _pass(self) -> None:
+        """Note which instant of each stream every query which reads it has passed."""
+        passed: dict[str, int] = {}
+        for name in self.streams:
+            readers = [part.through for part in self.parts.values() if name in part.sources]
+            known = [through for through in readers or [self.through([name])] if through is not None]
+            before = self.passed.get(name)
+            if known and len(known) >= len(readers):
+                passed[name] = min(known) if before is None else max(before, min(known))
+            elif before is not None:
+                passed[name] = before
+        self.passed = passed
 
     def held_from(self) -> dict[str, int]:
         """What came after these instants is known in full; synopses that are not named know all that came."""
@@ -166,21 +215,69 @@ class QueryPlane:
 
     def hosts(self) -> Hosts:
         """The synopses that new queries may read."""
-        through, held = self.complete_through, self.held_from()
-        reach = {}
-        if through is not None:
-            reach = {name: through - held.get(name, _LONG_AGO) for name in self.groups}
+        held = self.held_from()
+        reach = {
+            name: through - held.get(name, _LONG_AGO)
+            for name, group in self.groups.items()
+            if (through := self.through([group.spec.stream])) is not None
+        }
         return Hosts(self.plan.synopses, reach)
 
-    def join_hosts(self) -> JoinHosts:
-        """The join synopses that new queries may read."""
-        return JoinHosts(self.plan.joins, self.complete_through)
+    def join_hosts(self, sources: frozenset[str]) -> JoinHosts:
+        """The join synopses that new queries over these streams may read."""
+        parts = [p for p in self.parts.values() if sources.issuperset(p.sources) and not p.plan.feeds]
+        since: dict[str, int] = {}
+        joins: list[SharedJoin] = []
+        for part in (part for part in parts if len(part.sources) == len(sources)):
+            joins.extend(part.plan.joins)
+            for join in part.plan.joins:
+                known = [part.complete_since[n] for n in join.join.streams if n in part.complete_since]
+                since.update({join.name: max(known)} if known else {})
+        return JoinHosts(tuple(joins), self.through(sources), complete_since=since) if joins else NO_JOINS
+
+    def _units(self, part: Part) -> dict[str, int]:
+        """The microseconds in an instant of each query."""
+        units = {stream.name: stream.unit if stream.has_integer_time else 1 for stream in part.plan.streams}
+        found = {query.name: units[query.select.stream] for query in part.plan.queries}
+        for query in part.plan.continuous:
+            found[query.name] = query.unit if query.has_integer_time else 1
+        return found
+
+    def records(self) -> dict[str, AnswerRecord]:
+        """What answers of the instant say of themselves to which queries have come."""
+        found, wholes = {}, self.whole_from()
+        for part in self.parts.values():
+            units = self._units(part)
+            for query in part.plan.definitions if part.through is not None else ():
+                assert part.through is not None
+                instant = part.through // units[query.name]
+                is_partial, bounds = part.has_joined and warm_up_of(query).is_partial, _bounds(query.plan)
+                whole = wholes.get(query.name)
+                found[query.name] = AnswerRecord.of(instant, whole, bounds, is_partial=is_partial)
+        return found
+
+    def whole_from(self) -> dict[str, int]:
+        """By query: from when on its windows are whole, in the unit of its time; without those that wait.
+
+        Queries of the first program are whole from the first row of their streams.
+        """
+        found: dict[str, int] = {}
+        for part in self.parts.values():
+            wholes, sources = wholes_in(part.first), part.plan.sources
+            for name, unit in self._units(part).items():
+                firsts = [part.first[source] for source in sources[name] if source in part.first]
+                if part.has_joined:
+                    firsts = [wholes[name]] if name in wholes else []
+                if firsts:
+                    found[name] = -(-min(firsts) // unit)
+        return found
 
     def restore(
         self,
         streams: Streams,
         firsts: Firsts,
-        complete_through: int | None,
+        throughs: Mapping[int, int | None],
+        passed: Mapping[str, int],
         held_from: Mapping[str, int],
         lasts: Mapping[str, int | None],
         refreshes: Saved,
@@ -190,12 +287,14 @@ class QueryPlane:
             if name in self.groups:
                 self.groups[name].held_from = instant
         self.streams = dict(streams)
-        self.complete_through = complete_through
+        for number, part in self.parts.items():
+            part.through = throughs[number]
+        self.passed = dict(passed)
         self._set_firsts(firsts)
-        if complete_through is not None:
-            self.kept.catch_up(Reached(complete_through, lasts, refreshes.keys()))
-            self.refreshing.change(self.kept.kept_here.values(), self.plan)
-            self.refreshing.resume(refreshes, complete_through)
+        reached = self._reached
+        self.kept.catch_up(Reached(reached, lasts, refreshes.keys()))
+        self.refreshing.change(self.kept.kept_here.values(), self.plan)
+        self.refreshing.resume(refreshes, reached)
 
     def _shared(self) -> dict[str, Shared]:
         """What queries share, made out when it is first asked for."""
@@ -205,11 +304,12 @@ class QueryPlane:
 
     def refreshed(self, now: float, live: Set[str]) -> dict[str, Refreshed]:
         """How periodic queries are refreshed; `now` is the clock on the wall, by which `live` streams go."""
-        through, elastic = self.complete_through, self.refreshing.reported()
+        elastic = self.refreshing.reported()
+        watermarks = self.watermarks
         held, shared = self.state_behind(), self._shared()
         found = {}
         for query in self.plan.queries:
-            known = elastic.get(query.name) or exact_fares(query.window.slide, through)
+            known = elastic.get(query.name) or exact_fares(query.window.slide, watermarks[query.name])
             is_behind = query.select.stream in live and known.at is not None
             behind = now - (known.at or 0) / 1e6 if is_behind else None
             found[query.name] = replace(
@@ -220,7 +320,7 @@ class QueryPlane:
                 partitions=len(self._elsewhere) if query.synopsis in self.kept.divided else 0,
             )
         for name, (join, reader) in readers_in(self.plan.joins).items():
-            known = join_fares(join, reader, through)
+            known = join_fares(join, reader, watermarks[name])
             is_behind = known.at is not None and live >= set(join.join.streams)
             behind = now - (known.at or 0) / 1e6 if is_behind else None
             found[name] = replace(known, behind=behind, shared=shared[name])
@@ -307,6 +407,11 @@ class QueryPlane:
         """Rows of state that synopses and operators hold."""
         rows = sum(held.rows for held in self.synopses().values())
         return rows + sum(part.continuous.state_rows for part in self.parts.values())
+
+
+@lru_cache(maxsize=16_384)
+def _bounds(plan: Node) -> Mapping[str, str]:
+    return error_bounds(plan)
 
 
 def _put_together(plan: PeriodicPlan, divided: Sequence[DividedGiven]) -> Iterator[tuple[str, pa.Table]]:

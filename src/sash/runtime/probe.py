@@ -8,6 +8,7 @@ read as a whole.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,6 +123,8 @@ class OpenFile:
         self.indexes: dict[int, StillIndex] = {}
         self._columns: dict[int, ColumnPiece] = {}
         self._directory = directory
+        # Questions share it; kernels are told addresses of what must not be replaced.
+        self._lock = threading.Lock()
         # What kernels know of it.
         self._numbers = np.zeros(_slot(self.table.num_columns - 1, 0), dtype=np.int64)
         self._numbers[_ROWS], self._numbers[_INSTANTS] = kept.rows, address_of(self._ts)
@@ -129,16 +132,18 @@ class OpenFile:
 
     def column(self, place: int) -> ColumnPiece:
         """The column with this number."""
-        if place not in self._columns:
-            piece = self._columns[place] = ColumnPiece(one_array(self.table.column(1 + place)))
-            self._numbers[_slot(place, _VALUES)] = piece.numbers
-        return self._columns[place]
+        with self._lock:
+            if place not in self._columns:
+                piece = self._columns[place] = ColumnPiece(one_array(self.table.column(1 + place)))
+                self._numbers[_slot(place, _VALUES)] = piece.numbers
+            return self._columns[place]
 
     def open_indexes(self, places: Iterable[int]) -> None:
         """Open the indexes of columns, as far as there are any."""
-        for place in places:
-            if place not in self.indexes:
-                index = open_index(self._directory, self.kept, place)
-                if index is not None:
-                    self.indexes[place] = index
-                    self._numbers[_slot(place, _INDEX)] = index.header
+        with self._lock:
+            for place in places:
+                if place not in self.indexes:
+                    index = open_index(self._directory, self.kept, place)
+                    if index is not None:
+                        self.indexes[place] = index
+                        self._numbers[_slot(place, _INDEX)] = index.header

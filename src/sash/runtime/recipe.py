@@ -6,7 +6,6 @@ long as the part is.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +14,7 @@ from sash.lang import Program, bind_program
 from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinition
 from sash.plan.cost import Statistics
 from sash.plan.covers import Cover
+from sash.plan.digests import digest
 from sash.plan.join_guests import JoinGuest, JoinHosts, plan_joins_beside
 from sash.plan.join_synopses import SharedJoin
 from sash.plan.periodic import Hosts, PeriodicPlan, SynopsisSpec, is_periodic, plan_periodic
@@ -27,8 +27,10 @@ class Recipe:
 
     `sinks` are the outputs of queries, which a session may have chosen, `asked` the names of one-time
     queries, `hosts` the synopses of earlier parts that queries read, `covers` how queries are put together
-    from several of those: what is added, what is taken away, whether they are beside each other; `guests` how
-    they read join synopses of earlier parts (`JoinHosts.decided`); `digest` is that of the plan.
+    from several of those: what is added, what is taken away, whether they are beside each other; `read` which
+    one of them a query reads alone; `guests` how they read join synopses of earlier parts
+    (`JoinHosts.decided`). `digest` is that of the plan, `operators` that of the operators which it became
+    (`ContinuousPlane.outline`); `first_number` is the number of the first part that came with it.
     """
 
     number: int
@@ -39,9 +41,12 @@ class Recipe:
     digest: str
     covers: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], bool]]
     guests: Mapping[str, tuple[str, int | None, int | None]] = field(default_factory=dict)
+    operators: str = ""
+    first_number: int = 0
+    read: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(plan: RunPlan, program: Program, hosts: Iterable[str]) -> Recipe:
+    def of(plan: RunPlan, program: Program, hosts: Iterable[str], operators: str) -> Recipe:
         """The recipe of a plan, with definitions from the program that it was made of."""
         own = {spec.name: spec for spec in plan.synopses}
         covers = {
@@ -66,6 +71,9 @@ class Recipe:
             fingerprint(plan),
             covers,
             {name: (g.spec.name, g.reader.since, g.reader.after) for name, g in plan.readers.items()},
+            operators,
+            plan.first_number,
+            {q.name: q.synopsis for q in plan.queries if q.synopsis not in own},
         )
 
     def _hosts(self, known: Mapping[str, SynopsisSpec]) -> Hosts:
@@ -73,7 +81,7 @@ class Recipe:
             name: Cover(tuple(plus), tuple(minus), beside)
             for name, (plus, minus, beside) in self.covers.items()
         }
-        return Hosts(tuple(known[name] for name in self.hosts), covers=covers)
+        return Hosts(tuple(known[name] for name in self.hosts), covers=covers, read=self.read)
 
     def program(self) -> Program:
         """The sources and queries."""
@@ -88,12 +96,17 @@ class Recipe:
             named = zip(asked_in(program), self.asked, strict=True)
             asked = [replace(query, name=name) for query, name in named]
             join_hosts = JoinHosts(tuple(joins), decided=self.guests)
-            plan = plan_run(program, self.number, asked, self._hosts(hosts), join_hosts)
+            plan = plan_run(program, self.number, asked, self._hosts(hosts), join_hosts, self.first_number)
         except (SashError, KeyError, ValueError) as failure:
-            raise self._foreign(str(failure)) from failure
+            raise another_plan(str(failure)) from failure
         if fingerprint(plan) != self.digest:
-            raise self._foreign("the plan of its queries is another one")
+            raise another_plan("the plan of its queries is another one")
         return plan
+
+    def check(self, operators: str) -> None:
+        """Raise CheckpointError if the state is of other operators than the plan has become."""
+        if operators != self.operators:
+            raise another_plan("the operators of its queries are others")
 
     def periodic(self, hosts: Mapping[str, SynopsisSpec]) -> PeriodicPlan:
         """The part of the plan that synopses answer."""
@@ -110,13 +123,14 @@ class Recipe:
         prefix = synopsis_prefix(self.number, "j")
         return plan_joins_beside(hosts, queries, program.streams, statistics, self.number, prefix)
 
-    def _foreign(self, reason: str) -> CheckpointError:
-        return CheckpointError(
-            "the checkpoint was made by another version of Sash",
-            got=reason,
-            hint="go on with that version, or name another checkpoint directory to start anew",
-            id="checkpoint-version",
-        )
+
+def another_plan(reason: str) -> CheckpointError:
+    return CheckpointError(
+        "the checkpoint has the state of another plan than this version of Sash makes of its queries",
+        got=reason,
+        hint="go on with the version that made it, or name another checkpoint directory to start anew",
+        id="checkpoint-plan",
+    )
 
 
 def _in_order(plan: RunPlan, program: Program) -> Iterable[QueryDefinition]:
@@ -134,20 +148,14 @@ def fingerprint(plan: RunPlan) -> str:
     """A digest of what the streams, synopses and queries are; spelling and comments do not matter."""
     streams = [(s.name, s.schema, s.timestamp, s.unit, s.slack, s.source, s.options) for s in plan.streams]
     queries = [(q.name, q.definition.sink, q.select, q.synopsis) for q in plan.queries]
-    synopses = [
-        (s.name, s.panes, [(m.kind, m.argument and m.argument.sql) for m in s.measures])
-        for s in plan.synopses
-    ]
-    covers = [(s.name, s.cover) for s in plan.synopses if s.cover is not None]
     continuous = [(q.name, q.definition.sink, q.plan, q.choices) for q in (*plan.continuous, *plan.one_time)]
     archives = [(q.name, q.definition.archive) for q in plan.continuous if q.definition.archive is not None]
     relations = [(r.name, r.schema, r.key, r.source, r.options) for r in plan.relations]
-    whole: tuple[object, ...] = (plan.number, streams, queries, synopses, covers, continuous, relations)
-    if plan.joins:
-        whole = (*whole, [join.spec for join in plan.joins])
-    if plan.guests:
-        whole = (*whole, [(guest.spec.name, guest.reader) for guest in plan.guests])
-    if archives:
-        # The technique may change between two runs.
-        whole = (*whole, [(name, archive.key, archive.every) for name, archive in archives])
-    return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]
+    joins, guests = (
+        [join.spec for join in plan.joins],
+        [(guest.spec.name, guest.reader) for guest in plan.guests],
+    )
+    # The technique may change between two runs.
+    archived = [(name, archive.key, archive.every) for name, archive in archives]
+    whole = (plan.number, streams, queries, plan.synopses, continuous, relations, joins, guests, archived)
+    return digest(whole)

@@ -6,7 +6,7 @@ used up; the others wait, so that their periods become longer. Nothing is droppe
 is latest comes first.
 
 Queries that read one synopsis with one window are one task in any case: their answers come from the same
-totals.
+totals. Each stream has a time of its own and so a scheduler of its own; they take turns.
 """
 
 from __future__ import annotations
@@ -65,9 +65,13 @@ class Refreshing:
     ) -> None:
         self._usual = usual
         self._clock = clock
-        self._scheduler = Scheduler(policy, Semantics.BOUNDARIES, now=_LONG_AGO)
+        self._policy = policy
+        self._schedulers: dict[str, Scheduler] = {}
+        # The streams, those whose turn it is first.
+        self._turns: list[str] = []
         self._standings: dict[str, Standing] = {}
-        self._put: set[str] = set()
+        # The tasks that schedulers know, with their streams, in the order in which they came.
+        self._put: dict[str, str] = {}
         self._tasks: dict[str, Task] = {}
         self._task_of: dict[str, str] = {}
         self.decisions = 0
@@ -85,11 +89,17 @@ class Refreshing:
             for refresher in task.refreshers
             for query in refresher.queries
         }
-        for name in self._put - self._tasks.keys():
-            self._scheduler.drop(name)
-            self._put.remove(name)
+        for name in [name for name in self._put if name not in self._tasks]:
+            self._scheduler(self._put.pop(name)).drop(name)
         self._standings = dict(self._stand(plan)) if self._tasks else {}
-        self._scheduler.regroup(self._standings[name] for name in self._put)
+        for stream, scheduler in self._schedulers.items():
+            scheduler.regroup(self._standings[name] for name, of in self._put.items() if of == stream)
+
+    def _scheduler(self, stream: str) -> Scheduler:
+        if stream not in self._schedulers:
+            self._schedulers[stream] = Scheduler(self._policy, Semantics.BOUNDARIES, now=_LONG_AGO)
+            self._turns.append(stream)
+        return self._schedulers[stream]
 
     def _stand(self, plan: PeriodicPlan) -> Iterator[tuple[str, Standing]]:
         definitions = {query.name: query.definition for query in plan.queries}
@@ -103,40 +113,57 @@ class Refreshing:
             work = replace(standing.work, post=standing.work.post + len(queries))
             yield name, replace(standing, name=name, priority=priority, work=work)
 
-    def _begin(self, before: int | None) -> None:
-        """Take up tasks whose streams have begun; `before` is how far answers had come."""
+    def _begin(self, stream: str, before: int | None, through: int) -> None:
+        """Take up tasks of a stream that has begun by `through`; `before` is how far answers had come."""
         firsts = {
             name: first
             for name, task in self._tasks.items()
-            if name not in self._put and (first := task.group.first) is not None
+            if name not in self._put
+            and task.group.spec.stream == stream
+            and (first := task.group.first) is not None
+            and first <= through
         }
         if not firsts:
             return
         if before is None:
             before = min(firsts.values()) - 1
-        self._scheduler.updated(max(before, self._scheduler.now))
+        scheduler = self._scheduler(stream)
+        scheduler.updated(max(before, scheduler.now))
         for name in firsts:
-            self._scheduler.put(self._standings[name])
-            self._put.add(name)
+            scheduler.put(self._standings[name])
+            self._put[name] = stream
 
     def answer(
-        self, through: int, before: int | None, seconds: float | None
+        self, throughs: Mapping[str, int], before: Mapping[str, int], seconds: float | None
     ) -> Iterator[tuple[str, pa.Table]]:
-        """The answers that are due and that there is time for (None: all). Synopses are sealed `through`."""
+        """The answers that are due and that there is time for (None: all).
+
+        Synopses of the streams that have moved on are sealed up to `throughs`.
+        """
         if not self._tasks:
             return
-        self._begin(before)
-        self._scheduler.updated(through)
+        for stream, through in throughs.items():
+            self._begin(stream, before.get(stream), through)
+            if stream in self._schedulers:
+                self._schedulers[stream].updated(through)
         begun = self._clock()
-        while (execution := self._decide()) is not None:
+        waiting = [stream for stream in self._turns if stream in throughs]
+        while waiting:
+            stream = waiting.pop(0)
+            execution = self._decide(stream)
+            if execution is None:
+                continue
+            waiting.append(stream)
+            self._turns.remove(stream)
+            self._turns.append(stream)
             for name, boundary in zip(execution.queries, execution.boundaries.tolist(), strict=True):
-                yield from self._tasks[name].answer(boundary, through)
+                yield from self._tasks[name].answer(boundary, throughs[stream])
             if seconds is not None and self._clock() - begun >= seconds:
                 return
 
-    def _decide(self) -> Execution | None:
+    def _decide(self, stream: str) -> Execution | None:
         begun = self._clock()
-        execution = self._scheduler.next()
+        execution = self._schedulers[stream].next()
         self.deciding += self._clock() - begun
         self.decisions += 1
         return execution
@@ -144,21 +171,24 @@ class Refreshing:
     # ------------------------------------------------------------------ stops and starts
 
     def snapshot(self) -> dict[str, list[int]]:
-        rows = self._scheduler.snapshot()
+        rows = {name: row for each in self._schedulers.values() for name, row in each.snapshot().items()}
         return {query: rows[name] for query, name in self._task_of.items() if name in rows}
 
-    def resume(self, saved: Saved, through: int) -> None:
+    def resume(self, saved: Saved, throughs: Mapping[str, int]) -> None:
         """Go on from a snapshot."""
-        self._begin(through)
         rows = {name: saved[query] for query, name in self._task_of.items() if query in saved}
-        self._scheduler.restore(rows, through)
+        for stream, through in throughs.items():
+            self._begin(stream, through, through)
+            if stream in self._schedulers:
+                own = {name: row for name, row in rows.items() if self._put.get(name) == stream}
+                self._schedulers[stream].restore(own, through)
 
     def reported(self) -> dict[str, Refreshed]:
         """How each query that is refreshed so fares."""
-        reports = {name: self._scheduler.report(name) for name in self._put}
+        reports = {name: self._schedulers[stream].report(name) for name, stream in self._put.items()}
         refreshers = (refresher for task in self._tasks.values() for refresher in task.refreshers)
         lasts = {query.name: refresher.last for refresher in refreshers for query in refresher.queries}
-        policy = self._scheduler.policy.slug
+        policy = self._policy.slug
         return {
             query: elastic_fares(reports[name], lasts[query], policy)
             for query, name in self._task_of.items()

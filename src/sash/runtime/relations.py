@@ -16,12 +16,13 @@ Given = Mapping[str, Sequence[pa.Array]]
 """The columns of relations that somebody has read already, by name."""
 
 
-def read_relations(plan: RunPlan, base_dir: Path, given: Given) -> dict[str, Delta]:
-    """The rows of the relations of a plan that do not change."""
+def read_relations(plans: Sequence[RunPlan], base_dir: Path, given: Given) -> dict[str, Delta]:
+    """The rows of the relations of plans that do not change."""
+    relations = {relation.name: relation for plan in plans for relation in plan.relations}
     return {
         relation.name: relation_delta(
             given[relation.name] if relation.name in given else read_whole(feed_of(relation), base_dir)
         )
-        for relation in plan.relations
+        for relation in relations.values()
         if relation.is_static
     }

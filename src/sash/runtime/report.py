@@ -127,6 +127,34 @@ class Fares:
     refresh: str
     policy: str
     queries: Mapping[str, Refreshed] = field(default_factory=dict)
+    whole_from: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRecord:
+    """What an answer says of itself: its instant, and how far it can be relied on.
+
+    Times are in the unit of the query. `lacking_until`: windows of this instant lack rows, and are whole from
+    then on (None with `is_complete` false: that is not known yet). `bounds`: how far off columns can be that
+    are approximate; without any the answer is exact.
+    """
+
+    instant: int
+    is_complete: bool = True
+    lacking_until: int | None = None
+    bounds: tuple[tuple[str, str], ...] = ()
+
+    @staticmethod
+    def of(
+        instant: int, whole_from: int | None, bounds: Mapping[str, str], *, is_partial: bool
+    ) -> AnswerRecord:
+        """`is_partial`: the query answers before its windows are whole, too."""
+        lacks = is_partial and (whole_from is None or instant < whole_from)
+        return AnswerRecord(instant, not lacks, whole_from if lacks else None, tuple(bounds.items()))
+
+    @property
+    def is_exact(self) -> bool:
+        return not self.bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +162,9 @@ class Measures:
     """What operators did. `queries`: the state behind each query; what several share counts for each.
 
     `refreshes` has the periodic queries. `decisions` and `deciding` are how many decisions of a scheduler
-    there were since the start of the process, and the seconds that they took.
+    there were since the start of the process, and the seconds that they took. `whole_from`: by query, from
+    when on its windows are whole, in the unit of its time; queries that still wait for rows are not there.
+    `records`: what answers of the instant say of themselves that queries have come to.
     """
 
     operators: tuple[OperatorTally, ...] = ()
@@ -142,18 +172,23 @@ class Measures:
     refreshes: Mapping[str, Refreshed] = field(default_factory=dict)
     decisions: int = 0
     deciding: float = 0.0
+    whole_from: Mapping[str, int] = field(default_factory=dict)
+    records: Mapping[str, AnswerRecord] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """One micro-batch. `answers` holds, per query, the rows that this batch gave to its sink.
+    """One micro-batch. `answers` holds, per query, the newest rows that this batch gave to its sink, and all
+    of them where the monitor watches the query; `given` counts them.
 
     `newest` is the greatest timestamp of each stream, `behind` how many seconds those of live sources are
     behind the clock on the wall. `state` is what each partition holds, `memory` what the driver's process
     takes. `archives` has what was done to archives that were brought up to date. `measure` tells the
-    operators apart, `refresh` how periodic queries fare: they may be called while the monitor is told of the
-    batch, not later, and cost something with hundreds of queries. `time` is when the batch was committed, and
-    `live` has the queries over streams that go by the clock on the wall.
+    operators apart, `refresh` how periodic queries fare, `whole_from` is as in `Measures`: they may be called
+    while the monitor is told of the batch, not later, and cost something with hundreds of queries. `time` is
+    when the batch was committed, and `live` has the queries over streams that go by the clock on the wall.
+    `slacks` are as in the summary.
+    `watermarks` are those of the queries, `clock` is the least of them.
     """
 
     number: int
@@ -163,6 +198,7 @@ class BatchReport:
     progress: float | None
     streams: Mapping[str, StreamCounts]
     answers: Mapping[str, pa.Table] = field(default_factory=dict)
+    given: Mapping[str, int] = field(default_factory=dict)
     answered: Mapping[str, int] = field(default_factory=dict)
     parts: Parts = Parts()
     newest: Mapping[str, int | None] = field(default_factory=dict)
@@ -174,6 +210,9 @@ class BatchReport:
     refresh: Callable[[], Mapping[str, Refreshed]] = field(default=dict, compare=False, repr=False)
     time: float = 0.0
     live: frozenset[str] = frozenset()
+    slacks: Mapping[str, int] = field(default_factory=dict)
+    watermarks: Mapping[str, int | None] = field(default_factory=dict)
+    whole_from: Callable[[], Mapping[str, int]] = field(default=dict, compare=False, repr=False)
 
     @property
     def lag(self) -> float | None:
@@ -190,13 +229,26 @@ class BatchReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a run has come with a commit."""
+
+    through: int | None = None
+    streams: Mapping[str, StreamCounts] = field(default_factory=dict)
+    answered: Mapping[str, int] = field(default_factory=dict)
+    watermarks: Mapping[str, int | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """The whole run.
 
     `answered` counts the result rows per query, `seconds` is the time on the wall, `aside` is the folder in
     which late and rejected rows are kept. `measured` has, per query, what came of the operators of its plan;
     `rates` the rows per second of event time of each stream; `once` the answers of one-time queries;
-    `chosen`, per query, what the run has chosen by what it learnt; `refreshes` how periodic queries fared.
+    `chosen`, per query, what the run has chosen by what it learnt; `refreshes` how periodic queries fared;
+    `slacks`, of streams with late rows, the SLACK in microseconds that would have kept them all;
+    `watermarks` how far time came for each query, and `clock` is the least of them;
+    `abandoned`: the batch under way was given up, and all this is of the last commit.
     """
 
     batches: int
@@ -211,6 +263,9 @@ class Summary:
     once: Mapping[str, pa.Table] = field(default_factory=dict)
     chosen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     refreshes: Mapping[str, Refreshed] = field(default_factory=dict)
+    slacks: Mapping[str, int] = field(default_factory=dict)
+    watermarks: Mapping[str, int | None] = field(default_factory=dict)
+    abandoned: bool = False
 
 
 class Monitor(Protocol):
@@ -218,6 +273,10 @@ class Monitor(Protocol):
 
     def started(self, queries: Mapping[str, str], streams: Mapping[str, str]) -> None:
         """The run begins: query name to sink, stream name to source."""
+
+    def watches(self, query: str) -> bool:
+        """Whether all answers of a query are wanted with the report of a batch, not only the newest."""
+        ...
 
     def batch(self, report: BatchReport) -> None: ...
 
@@ -232,6 +291,9 @@ class Silent:
 
     def started(self, queries: Mapping[str, str], streams: Mapping[str, str]) -> None:
         pass
+
+    def watches(self, query: str) -> bool:
+        return False
 
     def batch(self, report: BatchReport) -> None:
         pass
@@ -252,6 +314,9 @@ class Monitors:
     def started(self, queries: Mapping[str, str], streams: Mapping[str, str]) -> None:
         for monitor in self._monitors:
             monitor.started(queries, streams)
+
+    def watches(self, query: str) -> bool:
+        return any(monitor.watches(query) for monitor in self._monitors)
 
     def batch(self, report: BatchReport) -> None:
         for monitor in self._monitors:

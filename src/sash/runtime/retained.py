@@ -1,9 +1,9 @@
 """Rows that a stream keeps (RETAIN): files of a chunk's accepted rows, and what is in them.
 
-A task writes the rows of its chunk as they are; the file counts once the manifest, or without a checkpoint
-the run, names it. It is removed when all of its rows are older than the stream keeps them. Files never
-change, so whoever has opened them may read on while the run removes them; who comes too late to open one
-takes a newer snapshot.
+A task writes the rows of its chunk as they are, under a name that no other attempt has; the file counts once
+the manifest, or without a checkpoint the run, names it. It is removed when all of its rows are older than the
+stream keeps them. Files never change, so whoever has opened them may read on while the run removes them; who
+comes too late to open one takes a newer snapshot.
 
 Small files that follow one another are put together, eight at a time, so a stream of small batches has few.
 
@@ -13,7 +13,7 @@ sub-windows of 003, each with an index of its own that goes with it. Whoever fin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +26,8 @@ from sash.errors import CheckpointError
 from sash.indexes.still_index import StillIndex, build_still
 from sash.lang.bound import IndexDefinition, StreamDefinition
 from sash.plan.cost.indexes import index_of_kept_rows
-from sash.runtime.clock import StreamState
-from sash.runtime.files import save_file, told
+from sash.runtime.clock import Clock, StreamState
+from sash.runtime.files import forget_unnamed, new_attempt, save_file, stamp
 from sash.state.groups import plain
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Keep:
 class KeptFile:
     """The accepted rows of a chunk, or of several, by the first of them.
 
-    Those of a stream are in the order of (batch, sequence).
+    Those of a stream are in the order of (batch, sequence). `attempt` is who has written it.
     """
 
     stream: str
@@ -67,6 +67,7 @@ class KeptFile:
     oldest: int
     newest: int
     rows: int
+    attempt: str
     chunks: int = 1
 
     @property
@@ -80,20 +81,46 @@ class KeptFile:
     @property
     def _stem(self) -> str:
         several = f"+{self.chunks}" if self.chunks > 1 else ""
-        return f"{self.stream}.{self.batch:08d}.{self.sequence}{several}"
+        return f"{self.stream}.{self.sequence}{several}.{stamp(self.batch, self.attempt)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a run knows after a committed batch: how far it is, and which rows its streams keep."""
+    """What a run knows after a committed batch: how far it is, and which rows its streams keep.
+
+    `passed` is the instant of each stream that every query of the run which reads it has passed.
+    """
 
     directory: Path
     batch: int
-    through: int | None
+    clock: Clock
     streams: Mapping[str, StreamState]
+    passed: Mapping[str, int]
     kept: tuple[KeptFile, ...]
     # The synopses, where they are on disk.
     panes: KeptPanes | None = None
+
+    def through(self, streams: Collection[str]) -> int | None:
+        """The instant up to which all is known of some streams; of relations alone, the newest of any."""
+        if not self.streams.keys() >= set(streams):
+            return None
+        if streams:
+            return self.clock.through(self.streams, streams)
+        known = (self.clock.through(self.streams, [name]) for name in self.streams)
+        return max((instant for instant in known if instant is not None), default=None)
+
+    def complete_since(self, stream: StreamDefinition) -> int | None:
+        """All rows of a stream that came after this instant are kept; None: all rows.
+
+        Of a stream that keeps none, that is the newest that it has given.
+        """
+        if self.is_whole(stream.name):
+            return None
+        if stream.retain is None:
+            return self.streams[stream.name].newest
+        # Rows are let go of as the queries of the run pass them.
+        passed = self.passed.get(stream.name)
+        return None if passed is None else passed - stream.retain
 
     def is_whole(self, stream: str) -> bool:
         """Whether no row of a stream has been let go of."""
@@ -105,7 +132,7 @@ def keep_rows(
     keep: Keep, stream: StreamDefinition, sequence: int, ts: Int64Array, table: pa.Table
 ) -> KeptFile:
     """Write the accepted rows of a chunk, at least one, with their instants."""
-    file = KeptFile(stream.name, keep.batch, sequence, int(ts.min()), int(ts.max()), len(ts))
+    file = KeptFile(stream.name, keep.batch, sequence, int(ts.min()), int(ts.max()), len(ts), new_attempt())
     names = [f"c{i}" for i in range(table.num_columns)]
     _save_kept(keep, file, stream, table.rename_columns(names).add_column(0, "ts", pa.array(ts)))
     return file
@@ -132,6 +159,7 @@ def put_together(keep: Keep, files: list[KeptFile], stream: StreamDefinition) ->
             oldest=min(file.oldest for file in small),
             newest=max(file.newest for file in small),
             rows=len(rows),
+            attempt=new_attempt(),
             chunks=sum(file.chunks for file in small),
         )
         _save_kept(keep, whole, stream, rows)
@@ -200,14 +228,15 @@ def _save(path: Path, table: pa.Table, *, durable: bool) -> None:
 
 
 def live(
-    kept: Iterable[KeptFile], streams: Iterable[StreamDefinition], through: int | None
+    kept: Iterable[KeptFile], streams: Iterable[StreamDefinition], passed: Mapping[str, int]
 ) -> list[KeptFile]:
     """The files that still have a row that is kept."""
     spans = {stream.name: stream.retain for stream in streams if stream.retain is not None}
     return [
         file
         for file in kept
-        if file.stream in spans and (through is None or file.newest > through - spans[file.stream])
+        if file.stream in spans
+        and ((instant := passed.get(file.stream)) is None or file.newest > instant - spans[file.stream])
     ]
 
 
@@ -219,11 +248,7 @@ def forget(keep: Keep, kept: Iterable[KeptFile], streams: Iterable[StreamDefinit
     for file in kept:
         names.add(file.name)
         names.update(file.index(place) for stream, place in places if stream == file.stream)
-    with told(keep.directory, "clear"):
-        for suffix, part in ((".arrow", -3), (".index", -4)):
-            for path in keep.directory.glob(f"*{suffix}"):
-                if path.name not in names and int(path.name.split(".")[part]) <= keep.batch:
-                    path.unlink(missing_ok=True)
+    forget_unnamed(keep.directory, names, keep.batch)
 
 
 class Gone(Exception):

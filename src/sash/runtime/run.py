@@ -7,11 +7,12 @@ from collections.abc import Collection
 from pathlib import Path
 
 from sash.errors import UserError
+from sash.files import local_place
 from sash.lang import Program
 from sash.plan.placement import MAX_DRIVER_GROUPS
 from sash.plan.refresh import EXACT, MODES
 from sash.runtime.desk import Desk
-from sash.runtime.options import DEFAULT_BATCH_ROWS, Options
+from sash.runtime.options import DEFAULT_MAX_BATCH_TIME, Options
 from sash.runtime.relations import Given
 from sash.runtime.report import Monitor, Silent, Summary
 from sash.scheduling import DEFAULT, POLICIES
@@ -27,6 +28,8 @@ def run_program(
     master: str = "local[*]",
     checkpoint: Path | None = None,
     batch_rows: int | None = None,
+    trigger: float | None = None,
+    max_batch_time: float | None = None,
     partitions: int | None = None,
     max_state: int | None = None,
     max_memory: int | None = None,
@@ -37,6 +40,7 @@ def run_program(
     refresh: str | None = None,
     policy: str | None = None,
     max_queries: int | None = None,
+    fail_on_rejects: float | None = None,
     debug: bool = False,
     monitor: Monitor | None = None,
     stop: threading.Event | None = None,
@@ -45,6 +49,8 @@ def run_program(
 ) -> Summary:
     """Run the standing queries of a program until all input has ended or `stop` is set.
 
+    `trigger` is how many seconds lie between the beginnings of batches of live streams (None: as usual for
+    the runtime), `max_batch_time` how many a batch should take (None: as usual, 0: no bound).
     `desk` is where others ask for something meanwhile. `max_state` bounds the bytes of state of a partition
     (None: as this machine can bear, 0: no bound), `max_memory` those of this process. A grouping of more than
     `max_driver_groups` groups is kept in partitions, where there are any. An update of an archive that reads
@@ -52,7 +58,8 @@ def run_program(
     `record_history` is a file for the movements of windows and the questions that are asked meanwhile.
     Relations that are `given` are not read.
     `refresh` is exact or elastic, `policy` the scheduler of the latter, `max_queries` how many queries there
-    may be at a time.
+    may be at a time. A run in which more than the share `fail_on_rejects` of a stream's rows, or all of
+    them, are late or rejected ends with a RunError.
     """
     if not (program.queries or program.archives or program.one_time):
         raise UserError(
@@ -68,20 +75,23 @@ def run_program(
     options = Options(
         base_dir=base_dir,
         # Executors have working directories of their own.
-        checkpoint=None if checkpoint is None else checkpoint.absolute(),
-        aside=aside,
-        batch_rows=batch_rows or DEFAULT_BATCH_ROWS,
+        checkpoint=None if checkpoint is None else _local(checkpoint, "checkpoint").absolute(),
+        aside=None if aside is None else _local(aside, "aside"),
+        batch_rows=batch_rows,
+        trigger=trigger,
+        max_batch_time=DEFAULT_MAX_BATCH_TIME if max_batch_time is None else max_batch_time,
         master=master,
         partitions=partitions,
         max_state=max_state,
         max_memory=max_memory,
         max_driver_groups=MAX_DRIVER_GROUPS if max_driver_groups is None else max_driver_groups,
         max_driver_update=max_driver_update,
-        record_history=record_history,
+        record_history=None if record_history is None else _local(record_history, "record_history"),
         given=given or {},
         refresh=one_of("refresh", refresh or EXACT, MODES),
         policy=one_of("policy", policy or DEFAULT.slug, POLICIES),
         max_queries=max_queries,
+        fail_on_rejects=fail_on_rejects,
         debug=debug,
         monitor=monitor or Silent(),
     )
@@ -95,6 +105,10 @@ def run_program(
     from sash.runtime.spark.pipeline import run_spark
 
     return run_spark(program, options, stop, desk)
+
+
+def _local(place: Path, option: str) -> Path:
+    return Path(local_place(place, option))
 
 
 def one_of(option: str, value: str, allowed: Collection[str]) -> str:

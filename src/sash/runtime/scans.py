@@ -60,7 +60,18 @@ def scan_rows(scan: Scan, stream: StreamDefinition, ts: Int64Array, table: pa.Ta
                     rows = _read(columns, names, scalars, len(ts))
                     columns = [one_array(column) for column in evaluate(rows, scalars)]
                 names = [output.name for output in node.outputs]
+    if not columns:
+        # Who asks for no column asks when rows come and go.
+        ts, exp = _instants(ts, exp)
     return ScanRows(scan.name, ts, exp, tuple(columns))
+
+
+def _instants(ts: Int64Array, exp: Int64Array | None) -> tuple[Int64Array, Int64Array | None]:
+    """Each life once."""
+    if exp is None:
+        return np.unique(ts), None
+    lives = np.unique(np.stack([ts, exp]), axis=1)
+    return lives[0].copy(), lives[1].copy()
 
 
 def _read(columns: Sequence[pa.Array], names: list[str], scalars: Sequence[Scalar], rows: int) -> pa.Table:

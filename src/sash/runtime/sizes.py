@@ -1,4 +1,4 @@
-"""Sizes of memory as people write them."""
+"""Sizes of memory and durations as people write them."""
 
 from __future__ import annotations
 
@@ -35,3 +35,37 @@ def parse_size(text: str, option: str) -> int:
             id="size",
         )
     return size
+
+
+_SECONDS = {
+    "": 1.0,
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "sec": 1.0,
+    "second": 1.0,
+    "seconds": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "minute": 60.0,
+    "minutes": 60.0,
+    "h": 3600.0,
+    "hour": 3600.0,
+    "hours": 3600.0,
+}
+
+
+def parse_seconds(text: str | float, option: str) -> float:
+    """`250ms`, `1s`, `2 min`, a number of seconds; `none` is 0."""
+    written = str(text).strip().lower()
+    if written == "none":
+        return 0.0
+    found = _SIZE.fullmatch(written)
+    factor = None if found is None else _SECONDS.get(found[2])
+    if found is None or factor is None:
+        raise UserError(
+            f"{option}: '{text}' is no duration",
+            expected="a duration such as 250ms, 1s or 2 min, or none",
+            id="duration",
+        )
+    return float(found[1]) * factor

@@ -3,7 +3,8 @@
 It runs wherever a task runs and depends on nothing but its arguments, so a chunk that is processed
 twice gives the same result twice.
 
-Late rows are found against the newest row *before* them in order of arrival. A task knows the newest row
+Late rows are found against the newest row *before* them in order of arrival, and so are rows that are further
+ahead than MAX AHEAD allows, which are rejected and move nothing. A task knows the newest row
 before the batch, not the newest of the chunks that other tasks read at the same time. `misjudged` finds
 the chunks for which that mattered; they are run again with the right value, which is rare and exact.
 """
@@ -21,6 +22,7 @@ import pyarrow.compute as pc
 from sash.lang.bound import StreamDefinition
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.run_plan import RunPlan
+from sash.runtime.loss import NO_LOSS, Loss, loss_of
 from sash.runtime.report import StreamCounts
 from sash.runtime.retained import Keep, KeptFile, keep_rows
 from sash.runtime.scans import ScanRows, scan_rows
@@ -29,6 +31,36 @@ from sash.runtime.sources import REJECTS_SCHEMA, Chunk, read
 from sash.state import kernels
 
 Int64Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """By what the rows of a chunk are judged: the newest instant before it, None if there is none.
+
+    Not `is_exact`, other chunks of the batch may have brought newer ones. `limit`: no row may be later.
+    """
+
+    newest: int | None = None
+    limit: int | None = None
+    is_exact: bool = True
+
+
+ANY = Bar()
+"""Nothing came before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """How MAX AHEAD of the newest row was applied in a chunk: the bound and the bar.
+
+    `first` is the first instant that was accepted, `rejected` how many rows were not.
+    """
+
+    ahead: int
+    newest: int | None
+    is_exact: bool
+    first: int | None
+    rejected: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +80,8 @@ class ChunkResult:
     rejected: pa.Table
     scanned: tuple[ScanRows, ...] = ()
     kept: KeptFile | None = None
+    loss: Loss = NO_LOSS
+    judged: Judged | None = None
 
     @property
     def counts(self) -> StreamCounts:
@@ -55,7 +89,7 @@ class ChunkResult:
 
     @property
     def extent(self) -> ChunkExtent:
-        return ChunkExtent(self.stream, self.sequence, self.newest, self.oldest)
+        return ChunkExtent(self.stream, self.sequence, self.newest, self.oldest, judged=self.judged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +101,12 @@ class ChunkExtent:
     newest: int | None
     oldest: int | None
     counts: StreamCounts = field(default_factory=StreamCounts)
+    loss: Loss = NO_LOSS
+    judged: Judged | None = None
 
 
-def run_chunk(plan: RunPlan, chunk: Chunk, newest: int | None, keep: Keep | None = None) -> ChunkResult:
-    """Process one chunk; `newest` is the greatest timestamp known to have arrived before it."""
+def run_chunk(plan: RunPlan, chunk: Chunk, bar: Bar = ANY, keep: Keep | None = None) -> ChunkResult:
+    """Process one chunk, whose rows are judged by `bar`."""
     stream = plan.stream(chunk.stream)
     is_kept = stream.retain is not None and keep is not None
     synopses, scans = plan.synopses_of(chunk.stream), plan.scans_of(chunk.stream)
@@ -81,12 +117,24 @@ def run_chunk(plan: RunPlan, chunk: Chunk, newest: int | None, keep: Keep | None
     needed += [column.name for column in stream.schema] if is_kept else []
     columns = tuple(dict.fromkeys((stream.timestamp, *needed)))
     rows = read(stream, chunk, columns)
-    behind = lateness(rows.ts, newest, stream.slack)
-    ts, table, late = rows.ts, rows.table, REJECTS_SCHEMA.empty_table()
+    ts, table, late, rejected = rows.ts, rows.table, REJECTS_SCHEMA.empty_table(), rows.rejects
+    slacks = late_ts = np.zeros(0, np.int64)
+    positions = np.arange(len(ts))
+    far = _far_ahead(ts, bar, stream)
+    if far is not None and far.any():
+        rejected = _with_far_rows(rejected, stream, chunk, np.flatnonzero(far), far)
+        positions = np.flatnonzero(far == 0)
+        ts, table = ts[positions], table.take(pa.array(positions))
+    behind = lateness(ts, bar.newest, stream.slack)
     if behind is not None:
-        late = _late_rows(stream, chunk, np.flatnonzero(behind > 0), behind)
-        in_time = behind <= 0
-        ts, table = ts[in_time], table.filter(pa.array(in_time))
+        is_late = behind > 0
+        late = _aside_rows(stream, chunk, positions[is_late], "late", behind[is_late])
+        slacks, late_ts = behind[is_late] + stream.slack, ts[is_late]
+        ts, table = ts[~is_late], table.filter(pa.array(~is_late))
+    judged = None
+    if stream.max_ahead is not None and bar.limit is None:
+        first, count = (int(ts[0]) if len(ts) else None), 0 if far is None else int(np.count_nonzero(far))
+        judged = Judged(stream.max_ahead, bar.newest, bar.is_exact, first, count)
     kept = None
     if is_kept and len(ts):
         assert keep is not None
@@ -100,10 +148,32 @@ def run_chunk(plan: RunPlan, chunk: Chunk, newest: int | None, keep: Keep | None
         int(ts.min()) if len(ts) else None,
         tuple(preaggregate(ts, table, synopses)) if len(ts) else (),
         late,
-        rows.rejects,
+        rejected,
         tuple(scan_rows(scan, stream, ts, table) for scan in scans) if len(ts) else (),
         kept,
+        loss_of(late, slacks, late_ts, rejected),
+        judged,
     )
+
+
+def _far_ahead(ts: Int64Array, bar: Bar, stream: StreamDefinition) -> Int64Array | None:
+    """By how much rows are ahead, of those that are too far ahead (else 0); None if there is no bound."""
+    if bar.limit is not None:
+        return np.where(ts > bar.limit, ts - bar.limit + stream.ahead_of_wall, 0)
+    if stream.max_ahead is None:
+        return None
+    newest, is_known = bar.newest or 0, bar.newest is not None
+    found: Int64Array = kernels.far_ahead(ts, newest, is_known, bar.is_exact, stream.slack, stream.max_ahead)
+    return found
+
+
+def _with_far_rows(
+    rejected: pa.Table, stream: StreamDefinition, chunk: Chunk, positions: Int64Array, far: Int64Array
+) -> pa.Table:
+    """Rejected rows with those that are too far ahead, in the order of their places."""
+    most = _seconds(np.array([stream.max_ahead if stream.max_ahead is not None else stream.ahead_of_wall]))[0]
+    more = _aside_rows(stream, chunk, positions, "ahead", far[positions], f", MAX AHEAD is {most} s")
+    return pa.concat_tables([rejected, more]).sort_by("row")
 
 
 def lateness(ts: Int64Array, newest: int | None, slack: int) -> Int64Array | None:
@@ -119,18 +189,12 @@ def lateness(ts: Int64Array, newest: int | None, slack: int) -> Int64Array | Non
     return behind
 
 
-def _late_rows(stream: StreamDefinition, chunk: Chunk, positions: Int64Array, behind: Int64Array) -> pa.Table:
-    """Late rows in full: all columns are read again, which only chunks with late rows pay for."""
+def _aside_rows(
+    stream: StreamDefinition, chunk: Chunk, positions: Int64Array, what: str, by: Int64Array, more: str = ""
+) -> pa.Table:
+    """Rows in full, with by how much they are late or ahead: only chunks with such rows are read again."""
     whole = read(stream, chunk, None)
-    seconds, micros = np.divmod(behind[positions], 1_000_000)
-    reasons = pc.binary_join_element_wise(
-        "late by ",
-        pa.array(seconds).cast(pa.string()),
-        ".",
-        pc.utf8_lpad(pa.array(micros).cast(pa.string()), 6, "0"),
-        " s",
-        "",
-    )
+    reasons = pc.binary_join_element_wise(f"{what} by ", _seconds(by), f" s{more}", "")
     return pa.table(
         {
             "source": pa.array([chunk.path] * len(positions), pa.string()),
@@ -142,17 +206,61 @@ def _late_rows(stream: StreamDefinition, chunk: Chunk, positions: Int64Array, be
     )
 
 
+def _seconds(micros: Int64Array) -> pa.Array:
+    """Lengths of time in seconds, as text."""
+    seconds, rest = np.divmod(micros, 1_000_000)
+    fraction = pc.utf8_lpad(pa.array(rest).cast(pa.string()), 6, "0")
+    return pc.binary_join_element_wise(pa.array(seconds).cast(pa.string()), fraction, ".")
+
+
+def largest_jump(stream: StreamDefinition, chunks: Iterable[Chunk], newest: int | None) -> str | None:
+    """Which row of some chunks is furthest ahead of those before it, and where it stands, in words."""
+    most, found = 0, None
+    for chunk in chunks:
+        rows = read(stream, chunk, (stream.timestamp,))
+        if not len(rows.ts):
+            continue
+        start = int(rows.ts[0]) if newest is None else newest
+        before = np.maximum.accumulate(np.concatenate([[start], rows.ts]))
+        ahead = rows.ts - before[:-1]
+        row = int(np.argmax(ahead))
+        if ahead[row] > most:
+            most = int(ahead[row])
+            place = f"row {rows.row_numbers[row] + 1:,}" + (f" of '{chunk.path}'" if chunk.path else "")
+            found = f"{place} is {most / 1_000_000:,.6g} s later than the rows before it"
+        newest = int(before[-1])
+    return found
+
+
 def misjudged(
     results: Iterable[ChunkResult | ChunkExtent], newest: Mapping[str, int | None], slacks: Mapping[str, int]
-) -> dict[tuple[str, int], int]:
-    """Chunks that kept a row which an earlier chunk of the same batch makes late, with the right `newest`."""
-    wrong: dict[tuple[str, int], int] = {}
+) -> dict[tuple[str, int], int | None]:
+    """Chunks whose rows were judged otherwise than by the newest row before them, with that.
+
+    The first of a stream is right about it; after that, what is given here follows from the chunks before,
+    which may be wrong themselves.
+    """
+    wrong: dict[tuple[str, int], int | None] = {}
     running = dict(newest)
     for result in sorted(results, key=lambda result: (result.stream, result.sequence)):
-        if result.newest is None or result.oldest is None:
-            continue
         before = running[result.stream]
-        if before is not None and result.oldest < before - slacks[result.stream]:
+        if _is_misjudged(result, before, slacks[result.stream]):
             wrong[result.stream, result.sequence] = before
-        running[result.stream] = result.newest if before is None else max(before, result.newest)
+        if result.newest is not None:
+            running[result.stream] = result.newest if before is None else max(before, result.newest)
     return wrong
+
+
+def _is_misjudged(result: ChunkResult | ChunkExtent, before: int | None, slack: int) -> bool:
+    judged = result.judged
+    if judged is not None and judged.is_exact:
+        return judged.newest != before
+    if before is None:
+        return False
+    if result.oldest is not None and result.oldest < before - slack:
+        return True
+    if judged is None:
+        return False
+    # A row that was compared with an older one may be accepted, and the first one may have to be rejected.
+    is_rejecting = judged.rejected > 0 and judged.newest != before
+    return is_rejecting or (judged.first is not None and judged.first > before + judged.ahead)

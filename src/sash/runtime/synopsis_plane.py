@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sash.lang.bound import IndexDefinition
+from sash.operators.operator import begin_of
 from sash.operators.preaggregate import Partial
 from sash.plan.cost.indexes import IndexChoice
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery
@@ -32,6 +33,8 @@ from sash.synopses.combined import Combined
 
 Firsts = Mapping[int, Mapping[str, int]]
 """The first instants of streams, by part."""
+Throughs = Mapping[str, int]
+"""Watermarks, by stream; those that have none, or have not moved, are missing."""
 _NOTHING = PeriodicPlan((), (), ())
 
 
@@ -39,23 +42,29 @@ _NOTHING = PeriodicPlan((), (), ())
 class Readers:
     """A part of the run, as synopses know it: its queries, and the synopses that it has, with their streams.
 
-    `own` are those that keep rows and came with it, `since` is how far answers had come then.
+    `own` are those that keep rows and came with it, `since` is how far answers had come then; of streams in
+    `complete_since` it knows all rows after that instant. Queries in `begins` answer from that boundary on.
     """
 
     number: int
     since: int | None
+    complete_since: Mapping[str, int]
     own: frozenset[str]
     synopses: tuple[tuple[str, str], ...]
     queries: tuple[PeriodicQuery, ...]
+    begins: Mapping[str, int]
 
     @staticmethod
     def of(part: Part) -> Readers:
+        begins = ((query.name, part.first.get(begin_of(query.name))) for query in part.plan.queries)
         return Readers(
             part.number,
             part.since,
+            part.complete_since,
             frozenset(spec.name for spec in part.origin.synopses if spec.cover is None),
             tuple((spec.name, spec.stream) for spec in part.plan.synopses),
             part.plan.queries,
+            {name: instant for name, instant in begins if instant is not None},
         )
 
     def only(self, synopses: Collection[str]) -> Readers:
@@ -63,9 +72,11 @@ class Readers:
         return Readers(
             self.number,
             self.since,
+            self.complete_since,
             self.own,
             tuple((name, stream) for name, stream in self.synopses if name in synopses),
             tuple(query for query in self.queries if query.synopsis in synopses),
+            self.begins,
         )
 
 
@@ -88,7 +99,7 @@ class SynopsisPlane:
         """Go on with the synopses and queries of a plan."""
         self._plan, self._parts = plan, tuple(parts)
         specs = {spec.name: spec for spec in plan.synopses if spec.of is None}
-        for name in self.groups.keys() - specs.keys():
+        for name in [name for name in self.groups if name not in specs]:
             self.groups.pop(name).leave()
         self.divided = {name: why for name, why in self.divided.items() if name in specs}
         for name, spec in sorted(specs.items(), key=lambda item: item[1].cover is not None):
@@ -102,11 +113,12 @@ class SynopsisPlane:
         for name, group in self.groups.items():
             group.keep([query.name for query in plan.queries if query.synopsis == name])
         for part in self._parts:
-            for name in part.own & self.groups.keys():
-                self.groups[name].held_from = latest(self.groups[name].held_from, part.since)
-            for name in {query.synopsis for query in part.queries}:
-                since = None if part.own.issuperset(specs[name].bases) else part.since
-                self.groups[name].add([q for q in part.queries if q.synopsis == name], since)
+            for name in (name for name in self.groups if name in part.own):
+                self.groups[name].held_from = latest(
+                    self.groups[name].held_from, part.complete_since.get(specs[name].stream)
+                )
+            for name in dict.fromkeys(query.synopsis for query in part.queries):
+                self.groups[name].add([q for q in part.queries if q.synopsis == name], part.begins)
         self.clusters = sorted(clusters(self.groups.values()), key=lambda cluster: -_priority(cluster))
 
     def divide(self, names: Mapping[str, str]) -> None:
@@ -148,36 +160,49 @@ class SynopsisPlane:
     def absorb(self, partial: Partial) -> None:
         self._read_in[partial.synopsis].kept.absorb(partial)
 
+    def seal(self, throughs: Mapping[str, int]) -> None:
+        """Nothing more comes for panes that end by an instant of their stream."""
+        for group in self.kept_here.values():
+            if group.spec.stream in throughs:
+                group.synopsis.seal(throughs[group.spec.stream])
+
     def begin(self, firsts: Firsts) -> None:
         """The first instants of streams, as far as they are known."""
         for part in self._parts:
             for name, stream in part.synopses:
                 self._read_in[name].begin(firsts[part.number].get(stream))
 
-    def answer(self, through: int) -> Iterator[tuple[str, pa.Table]]:
-        """The answers of all boundaries up to `through`, of queries that answer each of them."""
+    def answer(self, throughs: Throughs) -> Iterator[tuple[str, pa.Table]]:
+        """The answers of all boundaries up to the watermarks that moved, but for elastic queries."""
         for cluster in self.here:
-            yield from answer_together(cluster, through)
+            # Groups with rows in common are of one stream.
+            through = throughs.get(cluster[0].spec.stream)
+            if through is not None:
+                yield from answer_together(cluster, through)
 
-    def settle(self, through: int) -> None:
-        """After the answers of all boundaries up to `through`."""
+    def settle(self, throughs: Throughs) -> None:
+        """After the answers of all boundaries up to the watermarks that moved."""
         for group in self.groups.values():
-            group.settle(through)
+            through = throughs.get(group.spec.stream)
+            if through is not None:
+                group.settle(through)
 
     def catch_up(self, reached: Reached, groups: Collection[str] | None = None) -> None:
         """All is absorbed, and answered as far as is said, of some groups or of all."""
         here = [
             [group for group in cluster if groups is None or group.spec.name in groups]
             for cluster in self.here
+            if cluster[0].spec.stream in reached.throughs
         ]
         for group in (group for cluster in here for group in cluster):
             group.go_on(reached)
         for cluster in here:
             catch_up_together(cluster, reached)
 
-    def horizons(self, through: int | None) -> dict[str, int | None]:
+    def horizons(self, throughs: Throughs) -> dict[str, int | None]:
         """Panes of each synopsis that end by this instant are in no window any more."""
-        return {name: None if through is None else g.horizon(through) for name, g in self._read_in.items()}
+        found = ((name, group, throughs.get(group.spec.stream)) for name, group in self._read_in.items())
+        return {name: None if through is None else g.horizon(through) for name, g, through in found}
 
     @property
     def held(self) -> dict[str, Held]:

@@ -4,28 +4,72 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from sash.errors import RunError
 from sash.operators.delta import Delta
 from sash.operators.operator import State
+from sash.runtime.files import told
 
 _WORD = 8
 
 
-def pack_deltas(deltas: Sequence[Delta]) -> pa.Buffer:
-    """Deltas of the same columns, at least one, as an Arrow stream: ts, exp, sign if any has one, columns."""
-    has_sign = any(delta.sign is not None for delta in deltas)
-    columns = range(len(deltas[0].columns))
-    names = ["ts", "exp", *(["sign"] if has_sign else []), *(f"c{i}" for i in columns)]
-    batches = []
-    for delta in deltas:
-        times = [pa.array(delta.ts), pa.array(delta.exp)]
-        signs = [pa.array(delta.signs())] if has_sign else []
-        batches.append(pa.RecordBatch.from_arrays([*times, *signs, *delta.columns], names=names))
-    return _stream(batches[0].schema, batches)
+def pack_delta(delta: Delta) -> pa.Buffer:
+    """Changes in the order of time as an Arrow stream: ts, exp, sign if there is one, columns.
+
+    The schema says how many there are, and the first and the last instant.
+    """
+    delta = delta.sorted()
+    signs = {} if delta.sign is None else {"sign": pa.array(delta.sign)}
+    columns = {f"c{i}": column for i, column in enumerate(delta.columns)}
+    named = {"ts": pa.array(delta.ts), "exp": pa.array(delta.exp), **signs, **columns}
+    extent = (len(delta), int(delta.ts[0]), int(delta.ts[-1])) if len(delta) else (0, 0, 0)
+    about = dict(zip(("rows", "first", "last"), map(str, extent), strict=True))
+    batch = pa.RecordBatch.from_pydict(named).replace_schema_metadata(about)
+    return _stream(batch.schema, [batch])
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Changes that were packed, in memory or in the file at `path`: they are read when they are needed."""
+
+    rows: int
+    first: int
+    last: int
+    buffer: pa.Buffer | None
+    path: str = ""
+
+    @staticmethod
+    def of(buffer: pa.Buffer | None, path: str = "") -> Packed:
+        about = pa.ipc.open_stream(_content(buffer, path)).schema.metadata
+        rows, first, last = (int(about[name]) for name in (b"rows", b"first", b"last"))
+        return Packed(rows, first, last, buffer, path)
+
+    def __len__(self) -> int:
+        return self.rows
+
+    @property
+    def content(self) -> pa.Buffer:
+        return _content(self.buffer, self.path)
+
+    @property
+    def size(self) -> int:
+        return len(self.content)
+
+    def load(self) -> Delta:
+        return unpack_delta(self.content)
+
+
+def _content(buffer: pa.Buffer | None, path: str) -> pa.Buffer:
+    if buffer is not None:
+        return buffer
+    with told(Path(path), "read"), pa.memory_map(path) as file:
+        return file.read_buffer()
 
 
 def unpack_delta(content: pa.Buffer | bytes | memoryview) -> Delta:
@@ -57,16 +101,33 @@ def pack(header: Mapping[str, Any], parts: Sequence[pa.Buffer]) -> Iterator[pa.B
     yield from parts
 
 
-def unpack(content: bytes) -> tuple[dict[str, Any], list[pa.Buffer]]:
-    size = int.from_bytes(content[:_WORD], "little")
-    header = json.loads(content[_WORD : _WORD + size])
+def unpack(content: bytes | pa.Buffer) -> tuple[dict[str, Any], list[pa.Buffer]]:
     whole = pa.py_buffer(content)
-    at = _WORD + size
+    at = _WORD + int.from_bytes(whole[:_WORD], "little")
+    header, sizes = header_of(whole[_WORD:at])
+    if at + sum(sizes) != len(whole):
+        raise unreadable(f"{len(whole):,} bytes instead of {at + sum(sizes):,}")
     parts = []
-    for length in header["sizes"]:
+    for length in sizes:
         parts.append(whole[at : at + length])
         at += length
     return header, parts
+
+
+def header_of(content: pa.Buffer | memoryview) -> tuple[dict[str, Any], list[int]]:
+    """What `pack` was given, and the sizes of the parts; RunError if it is something else."""
+    try:
+        header = json.loads(bytes(content))
+        sizes = header["sizes"]
+        if all(isinstance(size, int) and size >= 0 for size in sizes):
+            return header, sizes
+    except (ValueError, TypeError, LookupError, RecursionError):
+        pass
+    raise unreadable(f"{len(content):,} bytes that are no header")
+
+
+def unreadable(got: str) -> RunError:
+    return RunError("a message between processes of the run cannot be read", got=got, id="message-damaged")
 
 
 def _stream(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Buffer:

@@ -12,6 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sash.operators.bounds import told_bounds
+from sash.runtime.report import AnswerRecord
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -23,12 +26,19 @@ class Answer:
     """What a query says at the instant `at`: an integer in the stream's own unit, or a datetime in UTC.
 
     `rows` has the selected columns. Those of a view are preceded by `op`: the row came (`+`) or went (`-`).
-    `late` is how many seconds after the instant it was committed, where the streams are live.
+    `late` is how many seconds after the instant it was committed, where the streams are live. `record` is
+    what it says of itself: whether its windows are whole, and how far off approximate columns can be.
     """
 
     at: Any
     rows: pa.Table
     late: float | None = None
+    record: AnswerRecord | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its windows lack no rows."""
+        return self.record is None or self.record.is_complete
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a pandas frame."""
@@ -36,15 +46,30 @@ class Answer:
 
     def __repr__(self) -> str:
         shown = f"{self.rows.num_rows} row{'' if self.rows.num_rows == 1 else 's'}"
+        shown = shown if self.is_complete else f"{shown}, over a part of its window,"
         return f"<answer at {self.at}: {shown} of {', '.join(self.rows.column_names)}>"
 
 
 class Cut:
     """The answers of one table, given out one after the other."""
 
-    def __init__(self, table: pa.Table, committed: float | None = None) -> None:
-        """`committed`: when it was, in seconds of the clock by which the instants go, if they go by one."""
+    def __init__(
+        self,
+        table: pa.Table,
+        committed: float | None = None,
+        whole_from: int | None = None,
+        *,
+        is_partial: bool = False,
+    ) -> None:
+        """`committed`: when it was, in seconds of the clock by which the instants go, if they go by one.
+
+        `is_partial`: the query answers before its windows are whole, which they are from `whole_from` on.
+        """
         self._table = table
+        self._whole_from = whole_from
+        self._is_partial = is_partial
+        self._bounds = told_bounds(table.schema)
+        self._instants = table.column("ts").cast(pa.int64())
         self._committed = committed
         self._starts = _starts(table.column("ts"))
         self._next = 0
@@ -70,7 +95,9 @@ class Cut:
         start, stop = int(self._starts[number]), int(self._starts[number + 1])
         instant = self._table.column("ts")[start].as_py()
         late = None if self._committed is None else self._committed - instant.timestamp()
-        return Answer(instant, self._table.slice(start, stop - start).drop_columns(["ts"]), late)
+        at = self._instants[start].as_py()
+        record = AnswerRecord.of(at, self._whole_from, self._bounds, is_partial=self._is_partial)
+        return Answer(instant, self._table.slice(start, stop - start).drop_columns(["ts"]), late, record)
 
 
 def _starts(ts: pa.ChunkedArray) -> Ints:

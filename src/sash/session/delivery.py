@@ -30,6 +30,8 @@ class Delivery:
         self._has_begun = False
         # How periodic queries fared, after the last batch.
         self.refreshes: Mapping[str, Refreshed] = {}
+        # From when on the windows of queries are whole.
+        self.whole_from: Mapping[str, int] = {}
 
     def watch(self, query: str, inbox: Inbox) -> None:
         """Put the answers of one more query into its inbox, from the next batch on."""
@@ -43,14 +45,20 @@ class Delivery:
     def started(self, queries: Mapping[str, str], streams: Mapping[str, str]) -> None:
         """Whether the run goes on from a checkpoint shows in its first batch."""
 
+    def watches(self, query: str) -> bool:
+        with self._room.changed:
+            return query in self._inboxes
+
     def batch(self, report: BatchReport) -> None:
         self._begin(report.number, report.answered, report.answers)
         with self._room.changed:
             inboxes = dict(self._inboxes)
         self.refreshes = report.refresh()
+        self.whole_from = report.whole_from()
         for name, inbox in inboxes.items():
             committed = report.time if name in report.live else None
-            inbox.put(report.answers.get(name), report.clock, committed)
+            whole_from = self.whole_from.get(name)
+            inbox.put(report.answers.get(name), report.watermarks.get(name), committed, whole_from)
             if self._kept is not None and inbox.view is not None and inbox.is_known:
                 self._kept.save(name, report.number, inbox.latest())
         with self._room.changed:

@@ -12,6 +12,7 @@ from sash.lang.bound import QueryDefinition
 from sash.operators.bounds import with_bounds
 from sash.plan.patterns import Pattern, output_pattern
 from sash.plan.run_plan import RunPlan, slide_of
+from sash.plan.warm_up import warm_up_of
 from sash.runtime.continuous import continuous_schema
 from sash.session.answers import Answer
 from sash.session.inbox import Inbox, Room, Shape
@@ -39,6 +40,9 @@ class Owner(Protocol):
 
     def _tell(self, failure: BaseException) -> None:
         """The user is told of this failure."""
+
+    def _whole_from(self, query: str) -> int | None:
+        """From when on the windows of a query are whole, if that is known."""
 
     def explain(self, text: str, *, format: str = "text", analyze: bool = False) -> Explanation: ...
 
@@ -74,6 +78,14 @@ class Query:
     def plan(self) -> Output:
         """The bound plan, as it was written."""
         return self.definition.plan
+
+    @property
+    def whole_from(self) -> int | None:
+        """From when on its windows are whole, in the unit of its time; None while that is not known.
+
+        Of a TIMESTAMP those are microseconds.
+        """
+        return self._owner._whole_from(self.name)
 
     @property
     def is_dropped(self) -> bool:
@@ -176,4 +188,7 @@ def shape_of(plan: RunPlan) -> Shape:
     # What only ever grows is not kept unless somebody said that memory is no concern.
     is_kept = definition.allow_unbounded or output_pattern(definition.plan) is not Pattern.MON
     slide = slide_of(definition.plan) if kind in _WHOLE else None
-    return Shape(with_bounds(schema, definition.plan), kind in _CHANGE_LOGS and is_kept, slide, unit)
+    is_partial = warm_up_of(definition).is_partial
+    return Shape(
+        with_bounds(schema, definition.plan), kind in _CHANGE_LOGS and is_kept, slide, unit, is_partial
+    )

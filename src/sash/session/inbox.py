@@ -67,13 +67,14 @@ class Shape:
 
     `schema` is that of whole answers, with `ts`. `slide` is set where the query says its whole answer at
     every multiple of it, so that silence means an empty answer; `unit` is the microseconds in one of its
-    instants.
+    instants. `is_partial`: it answers before its windows are whole.
     """
 
     schema: pa.Schema
     is_view: bool
     slide: int | None
     unit: int
+    is_partial: bool = False
 
     @property
     def columns(self) -> pa.Schema:
@@ -103,10 +104,16 @@ class Inbox:
 
     # ------------------------------------------------------------------ the run
 
-    def put(self, table: pa.Table | None, clock: int | None, committed: float | None = None) -> None:
+    def put(
+        self,
+        table: pa.Table | None,
+        clock: int | None,
+        committed: float | None = None,
+        whole_from: int | None = None,
+    ) -> None:
         """What a batch gave, which is nothing for None, and the instant to which it brought the query.
 
-        `committed`: the time on the wall, if the streams go by it.
+        `committed`: the time on the wall, if the streams go by it. `whole_from`: when its windows are whole.
         """
         with self._room.changed:
             self._clock = clock
@@ -115,7 +122,7 @@ class Inbox:
             table = table.cast(self.shape.schema)
             if self.view is not None and self.is_known:
                 self.view.add(table)
-            cut = Cut(table, committed)
+            cut = Cut(table, committed, whole_from, is_partial=self.shape.is_partial)
             self._newest = cut.newest()
             self._cuts.append(cut)
             self._shorten_unread()
@@ -210,7 +217,7 @@ class Inbox:
             raise InternalError("an inbox has a gap before its first answer")
         rows = self.view.contents()
         op = pa.repeat("+", rows.num_rows)
-        return Answer(self._newest.at, rows.add_column(0, "op", op))
+        return Answer(self._newest.at, rows.add_column(0, "op", op), record=self._newest.record)
 
     def latest(self) -> pa.Table:
         """The contents of a view; else the newest answer."""

@@ -5,8 +5,11 @@ Both run in this process over the whole input, and leave nothing behind.
 
 from __future__ import annotations
 
+import logging
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,11 +21,13 @@ from sash.runtime.analyze import analyze
 from sash.runtime.explaining import explained as explain_all
 from sash.runtime.look import OnceAnswer
 from sash.runtime.relations import Given
-from sash.runtime.report import Fares
+from sash.runtime.report import Fares, Silent
 from sash.runtime.run import run_program
 from sash.runtime.sources import open_source
 from sash.session.catalog import program_of
 from sash.transactions.events import Isolation
+
+_LOG = logging.getLogger("sash")
 
 
 class Explanation(str):
@@ -65,17 +70,26 @@ def isolation_of(text: str | None) -> Isolation | None:
         ) from failure
 
 
-def answer_once(program: Program, base_dir: Path, batch_rows: int | None, given: Given) -> pa.Table:
-    """The answer of a program's one-time query over the windows at the end of the input."""
+class _Logged(Silent):
+    def warning(self, text: str) -> None:
+        _LOG.warning("%s", text)
+
+
+def answer_once(program: Program, base_dir: Path, options: Mapping[str, Any], given: Given) -> pa.Table:
+    """The answer of a program's one-time query over the windows at the end of the input.
+
+    `options` are some of those of a run.
+    """
     _refuse_endless(program, base_dir, "a one-time query is answered at the end of its input")
     with tempfile.TemporaryDirectory(prefix="sash-") as aside:
         summary = run_program(
             program,
             base_dir=base_dir,
             runtime="inline",
-            batch_rows=batch_rows,
+            **options,
             aside=Path(aside),
             given=given,
+            monitor=_Logged(),
         )
     (answer,) = summary.once.values()
     return answer

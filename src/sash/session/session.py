@@ -19,6 +19,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from sash.errors import UnknownName, UserError
+from sash.files import local_place
 from sash.lang import Known, Program, bind_statement
 from sash.lang.bound import (
     Definition,
@@ -32,10 +33,12 @@ from sash.plan.refresh import EXACT, MODES
 from sash.plan.run_plan import plan_run, reads_archives
 from sash.runtime.archived import once_archived, without_archives
 from sash.runtime.live import Live
+from sash.runtime.loss import share_of
 from sash.runtime.relations import Given
 from sash.runtime.report import Fares, Summary
 from sash.runtime.run import RUNTIMES, one_of
 from sash.runtime.sinks import open_sink
+from sash.runtime.sizes import parse_seconds
 from sash.runtime.sources import open_source
 from sash.scheduling import DEFAULT, POLICIES
 from sash.session.catalog import copied, define, plain_name, program_of
@@ -65,6 +68,9 @@ def connect(
     partitions: int | None = None,
     max_driver_groups: int | None = None,
     max_driver_update: int | None = None,
+    fail_on_rejects: float | str | None = None,
+    trigger: str | float | None = None,
+    max_batch_time: str | float | None = None,
 ) -> Session:
     """A session. Relative paths in CQL count from `base_dir`; the rest is as in `sash run`."""
     return Session(
@@ -81,7 +87,14 @@ def connect(
         partitions,
         max_driver_groups,
         max_driver_update,
+        fail_on_rejects,
+        trigger,
+        max_batch_time,
     )
+
+
+def _place(place: str | Path, name: str) -> Path:
+    return Path(local_place(place, name)).expanduser().absolute()
 
 
 class Session:
@@ -102,6 +115,9 @@ class Session:
         partitions: int | None = None,
         max_driver_groups: int | None = None,
         max_driver_update: int | None = None,
+        fail_on_rejects: float | str | None = None,
+        trigger: str | float | None = None,
+        max_batch_time: str | float | None = None,
     ) -> None:
         if runtime not in RUNTIMES:
             raise UserError(
@@ -118,26 +134,29 @@ class Session:
         if max_driver_update is not None and max_driver_update < 0:
             raise UserError("max_driver_update must not be negative", got=str(max_driver_update), id="option")
         # A notebook may change its working directory; the session stays where it was opened.
-        self.base_dir = Path(base_dir).expanduser().absolute()
+        self.base_dir = _place(base_dir, "base_dir")
         if not self.base_dir.is_dir():
             raise UserError(f"there is no directory '{self.base_dir}'", id="option")
         self.runtime = runtime
-        self.checkpoint = None if checkpoint is None else Path(checkpoint).expanduser().absolute()
+        self.checkpoint = None if checkpoint is None else _place(checkpoint, "checkpoint")
         self._options: dict[str, Any] = {
             "runtime": runtime,
             "master": master,
             "checkpoint": self.checkpoint,
             "batch_rows": batch_rows,
-            "aside": None if aside is None else Path(aside).expanduser().absolute(),
-            "record_history": None
-            if record_history is None
-            else Path(record_history).expanduser().absolute(),
+            "aside": None if aside is None else _place(aside, "aside"),
+            "record_history": None if record_history is None else _place(record_history, "record_history"),
             "refresh": one_of("refresh", refresh, MODES),
             "policy": one_of("policy", policy, POLICIES),
             "max_queries": max_queries,
             "partitions": partitions,
             "max_driver_groups": max_driver_groups,
             "max_driver_update": max_driver_update,
+            "fail_on_rejects": share_of(fail_on_rejects, "fail_on_rejects"),
+            "trigger": None if trigger is None else parse_seconds(trigger, "trigger"),
+            "max_batch_time": None
+            if max_batch_time is None
+            else parse_seconds(max_batch_time, "max_batch_time"),
         }
         self._known = Known()
         self._handles: dict[str, Query] = {}
@@ -215,10 +234,10 @@ class Session:
         'ws' that of the state when it was asked.
         """
         chosen = isolation_of(isolation)
-        with self._lock:
-            self._check_open()
-            known = copied(self._known)
-            definition = bind_statement(only_statement("", text, "ask"), known)
+        self._check_open()
+        # Questions do not wait for whoever changes the run: the catalog is replaced as a whole.
+        known = copied(self._known)
+        definition = bind_statement(only_statement("", text, "ask"), known)
         if not isinstance(definition, OneTimeQuery):
             raise UserError(
                 "ask() takes a SELECT", hint="sql() takes every other statement", id="not-a-question"
@@ -281,7 +300,10 @@ class Session:
         return has_ended
 
     def stop(self) -> None:
-        """Finish the batch under way and end the run. A failure that nobody was told of is raised."""
+        """Finish the batch under way, or abandon it if it takes long, and end the run.
+
+        A failure that nobody was told of is raised.
+        """
         live = self._live
         if live is None:
             return
@@ -352,6 +374,10 @@ class Session:
         """The user pressed Ctrl-C: stop the run and wait for it."""
         if self._live is not None:
             self._live.close()
+
+    def _whole_from(self, query: str) -> int | None:
+        """From when on the windows of a query are whole, if that is known."""
+        return None if self._delivery is None else self._delivery.whole_from.get(query)
 
     def _tell(self, failure: BaseException) -> None:
         """The user is told of this failure."""
@@ -428,7 +454,8 @@ class Session:
     def _fares(self) -> Fares:
         """How queries are refreshed, and how they fare if they run."""
         refreshes = {} if self._delivery is None else self._delivery.refreshes
-        return Fares(self._options["refresh"], self._options["policy"], refreshes)
+        whole_from = {} if self._delivery is None else self._delivery.whole_from
+        return Fares(self._options["refresh"], self._options["policy"], refreshes, whole_from)
 
     def _answer(self, definition: OneTimeQuery, known: Known, isolation: Isolation | None = None) -> pa.Table:
         program = program_of(known, statements=(definition,), queries=())
@@ -438,9 +465,17 @@ class Session:
             if not asked.reads_changes:
                 return dated(once_archived(asked, self.base_dir))
             program, given = asked.program, asked.given
-        if self._live is not None and self._is_running:
-            return dated(self._live.ask(program, isolation, given))
-        return answer_once(program, self.base_dir, self._options["batch_rows"], given)
+        live = self._live
+        if live is not None and live.is_running:
+            try:
+                return dated(live.ask(program, isolation, given))
+            except UserError as refused:
+                if refused.id != "run-ended":
+                    raise
+                with self._room.waiting():
+                    live.wait()
+        options = {name: self._options[name] for name in ("batch_rows", "fail_on_rejects")}
+        return answer_once(program, self.base_dir, options, given)
 
 
 def _started(

@@ -80,9 +80,10 @@ def _query(query: QueryDefinition, planned: Shared | None, fares: Fares) -> dict
             row.update(_refresh(query, fares))
     if own is not None:
         row.update(period=own.period, granted=own.granted, at=own.at, late=own.late, worst=own.worst)
-        row.update(behind=own.behind, skipped=own.skipped, whole_from=own.whole_from)
+        row.update(behind=own.behind, skipped=own.skipped)
         row.update(state_groups=own.held.groups, state_bytes=own.held.bytes)
         row["kept"] = f"{own.partitions} partitions" if own.partitions else "driver"
+    row["whole_from"] = fares.whole_from.get(query.name)
     return row
 
 

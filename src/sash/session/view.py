@@ -24,6 +24,7 @@ class View:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self._contents = schema.empty_table()
+        self._in_order = True
         self._changes: list[pa.Table] = []
         self._waiting = 0
 
@@ -35,14 +36,20 @@ class View:
             self._sum_up()
 
     def contents(self) -> pa.Table:
-        """The rows as they are now, in no particular order."""
+        """The rows as they are now, in the order of their values, NULL last."""
         if self._changes:
             self._sum_up()
+        if not self._in_order:
+            named = self._contents.rename_columns([f"c{i}" for i in range(len(self.schema))])
+            keys = [(name, "ascending") for name in named.column_names]
+            self._contents = self._contents.take(pc.sort_indices(named, keys)).combine_chunks()
+            self._in_order = True
         return self._contents
 
     def begin_with(self, contents: pa.Table) -> None:
         """Rows that were there before the first change."""
         self._contents = contents.cast(self.schema)
+        self._in_order = False
 
     def _sum_up(self) -> None:
         names = [f"c{i}" for i in range(len(self.schema))]
@@ -58,6 +65,7 @@ class View:
         kept = summed.select(names).take(rows)
         self._contents = pa.Table.from_arrays(kept.columns, schema=self.schema).combine_chunks()
         self._changes, self._waiting = [], 0
+        self._in_order = False
 
 
 def _signed(columns: list[pa.ChunkedArray], names: list[str], op: pa.ChunkedArray | None) -> pa.Table:

@@ -2,6 +2,9 @@
 
 A key has a chain of slots. Where rows leave in the order in which they came, a probe stops at the first row
 that is gone; elsewhere it looks at all of them.
+
+Beside the chains, rows are counted by a hash of their key, in at least as many buckets as there can be rows.
+So how many partners a tuple will find can be foretold for the price of one look, and never too few.
 """
 
 from __future__ import annotations
@@ -14,12 +17,54 @@ from sash.state.jit import kernel
 from sash.state.keytable import KeyTable, grown
 
 Ints = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint32]
+_FEWEST_BUCKETS = 64
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+def hashes_of(keys: Keys) -> Hashes:
+    """32 bits for each key; equal keys have equal ones."""
+    mixed = (keys.first ^ (keys.second * _MIX)) * _MIX
+    return (mixed >> np.uint64(32)).astype(np.uint32)
 
 
 @kernel
-def _append(slots: Ints, numbers: Ints, heads: Ints, following: Ints, before: Ints, owner: Ints) -> None:
+def _count(hashes: Hashes, counted: Hashes, buckets: Ints, added: Ints) -> Ints:
+    """For each hash the rows of its bucket, with those that are added."""
+    mask, few = buckets.shape[0] - 1, added.shape[0] - 1
+    for i in range(counted.shape[0]):
+        added[counted[i] & few] += 1
+    found = np.empty(hashes.shape[0], dtype=np.int64)
+    for i in range(hashes.shape[0]):
+        found[i] = buckets[hashes[i] & mask] + added[hashes[i] & few]
+    return found
+
+
+@kernel
+def _count_all(slots: Ints, owner: Ints, hash_of: Hashes, buckets: Ints) -> None:
+    mask = buckets.shape[0] - 1
+    for i in range(slots.shape[0]):
+        if owner[slots[i]] >= 0:
+            buckets[hash_of[slots[i]] & mask] += 1
+
+
+@kernel
+def _append(
+    slots: Ints,
+    numbers: Ints,
+    hashes: Hashes,
+    heads: Ints,
+    following: Ints,
+    before: Ints,
+    owner: Ints,
+    hash_of: Hashes,
+    buckets: Ints,
+) -> None:
+    mask = buckets.shape[0] - 1
     for i in range(slots.shape[0]):
         slot, number = slots[i], numbers[i]
+        hash_of[slot] = hashes[i]
+        buckets[hashes[i] & mask] += 1
         head = heads[number]
         following[slot] = head
         before[slot] = -1
@@ -30,13 +75,24 @@ def _append(slots: Ints, numbers: Ints, heads: Ints, following: Ints, before: In
 
 
 @kernel
-def _remove(slots: Ints, heads: Ints, following: Ints, before: Ints, owner: Ints, emptied: Ints) -> int:
+def _remove(
+    slots: Ints,
+    heads: Ints,
+    following: Ints,
+    before: Ints,
+    owner: Ints,
+    hash_of: Hashes,
+    buckets: Ints,
+    emptied: Ints,
+) -> int:
     count = 0
+    mask = buckets.shape[0] - 1
     for i in range(slots.shape[0]):
         slot = slots[i]
         number = owner[slot]
         if number < 0:
             continue
+        buckets[hash_of[slot] & mask] -= 1
         after = following[slot]
         if before[slot] >= 0:
             following[before[slot]] = after
@@ -60,10 +116,18 @@ class Chains:
         self.following = np.full(64, -1, dtype=np.int64)
         self.before = np.full(64, -1, dtype=np.int64)
         self.owner = np.full(64, -1, dtype=np.int64)
+        self._hash_of: Hashes = np.zeros(64, dtype=np.uint32)
+        self._buckets = np.zeros(_FEWEST_BUCKETS, dtype=np.int64)
 
     @property
     def nbytes(self) -> int:
-        return self.keys.nbytes + self.heads.nbytes + 3 * self.following.nbytes
+        chains = self.heads.nbytes + 3 * self.following.nbytes
+        return self.keys.nbytes + chains + self._hash_of.nbytes + self._buckets.nbytes
+
+    def expected(self, hashes: Hashes, added: Hashes) -> Ints:
+        """At most how many rows each key has, by their hashes, when those of `added` are in, too."""
+        size = max(_FEWEST_BUCKETS, 1 << max(0, len(added) - 1).bit_length())
+        return _count(hashes, added, self._buckets, np.zeros(size, dtype=np.int64))
 
     def add(self, slots: Ints, keys: Keys) -> Ints:
         """Put rows in front of the chains of their keys; gives the numbers of the keys."""
@@ -76,7 +140,21 @@ class Chains:
                 self.following = grown(self.following, size, -1)
                 self.before = grown(self.before, size, -1)
                 self.owner = grown(self.owner, size, -1)
-            _append(slots, numbers, self.heads, self.following, self.before, self.owner)
+                self._hash_of = grown(self._hash_of, size, 0)
+                if size > len(self._buckets):
+                    self._buckets = np.zeros(size, dtype=np.int64)
+                    _count_all(np.arange(size), self.owner, self._hash_of, self._buckets)
+            _append(
+                slots,
+                numbers,
+                hashes_of(keys),
+                self.heads,
+                self.following,
+                self.before,
+                self.owner,
+                self._hash_of,
+                self._buckets,
+            )
         return numbers
 
     def remove(self, slots: Ints) -> None:
@@ -87,5 +165,14 @@ class Chains:
         """Take rows out and give the numbers of keys that have none left, which stay known."""
         slots = slots[slots < len(self.owner)]
         emptied = np.empty(len(slots), dtype=np.int64)
-        count = _remove(slots, self.heads, self.following, self.before, self.owner, emptied)
+        count = _remove(
+            slots,
+            self.heads,
+            self.following,
+            self.before,
+            self.owner,
+            self._hash_of,
+            self._buckets,
+            emptied,
+        )
         return emptied[:count]

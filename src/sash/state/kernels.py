@@ -397,6 +397,26 @@ def has_late(ts: Ints, newest: int, slack: int) -> bool:
 
 
 @kernel
+def far_ahead(ts: Ints, newest: int, is_known: bool, is_exact: bool, slack: int, ahead: int) -> Ints:
+    """How far each row is ahead of the newest one accepted before it, 0 where that is no more than `ahead`.
+
+    `newest` is that of the rows before these, if there are some (`is_known`). Not `is_exact`, there may be
+    newer ones: the first row that is not late is taken. Rows that are late, or too far ahead, move nothing.
+    """
+    out = np.zeros(len(ts), dtype=np.int64)
+    is_bound = is_known and is_exact
+    for row in range(len(ts)):
+        if is_known and ts[row] < newest - slack:
+            continue
+        if is_bound and ts[row] > newest + ahead:
+            out[row] = ts[row] - newest
+            continue
+        newest = max(newest, ts[row]) if is_known else ts[row]
+        is_known = is_bound = True
+    return out
+
+
+@kernel
 def combined(numbers: Ints, width: int, codes: Ints) -> Ints:
     """numbers · width + codes."""
     out = np.empty(len(numbers), dtype=np.int64)

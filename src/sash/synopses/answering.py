@@ -15,7 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sash.lang.bound import AggregateCall, BoundSelect, OutputOperator, StreamDefinition
-from sash.operators.evaluate import ARROW_TYPES, evaluate
+from sash.operators.delta import ANSWER_TYPES, zoned
+from sash.operators.evaluate import evaluate
+from sash.operators.order import places_by_value
 from sash.plan.periodic import PeriodicQuery
 from sash.state import kernels
 from sash.state.groups import canonical, plain
@@ -53,7 +55,7 @@ class Answering:
         for owners, rows in family.passing(states, _ROWS_AT_ONCE):
             order = np.lexsort((rows, owners))
             owners, rows = owners[order], rows[order]
-            table, _ = self._answers(family.select, states, rows, states.instants[rows])
+            table, _ = self._answers(family.select, states, rows, states.instants[rows], owners=owners)
             yield from _divided(family.queries, owners, table)
 
     def changes(self, kin: Kin, states: States) -> Answers:
@@ -107,7 +109,10 @@ class Answering:
         signs: Ints | None = None,
         owners: Ints | None = None,
     ) -> tuple[pa.Table, Ints]:
-        """The answers that rows give, and to whom; changes, if they have signs."""
+        """The answers that rows give, and to whom; changes, if they have signs.
+
+        Rows come by owner, instant and sign; here those that share all three are put in order.
+        """
         inputs = states.table(select, rows, [output.scalar.inputs for output in select.outputs])
         scalars = [output.scalar for output in select.outputs]
         columns = [canonical(plain(column)) for column in evaluate(inputs, scalars)]
@@ -123,11 +128,12 @@ class Answering:
                 wanted = signs == (1 if select.operator is OutputOperator.ISTREAM else -1)
                 columns = [column.filter(pa.array(wanted)) for column in columns]
                 owners, instants, signs = owners[wanted], instants[wanted], signs[wanted]
+        columns = _in_order(select, columns, owners, instants, signs)
         table = {"ts": self._timestamps(instants)}
         if sign is not None and signs is not None:
             table[sign] = _SIGNS.take(pa.array((signs > 0).astype(np.int8)))
         for output, column in zip(select.outputs, columns, strict=True):
-            table[output.name] = column
+            table[output.name] = zoned(column)
         return pa.table(table), owners
 
     def _timestamps(self, instants: Ints) -> pa.Array:
@@ -136,12 +142,23 @@ class Answering:
         return pa.array(instants).view(_INSTANT)
 
 
+def _in_order(
+    select: BoundSelect, columns: list[pa.Array], owners: Ints, instants: Ints, signs: Ints | None
+) -> list[pa.Array]:
+    """The columns with rows of one owner, instant and sign in the order of their values."""
+    apart = (owners[1:] != owners[:-1]) | (instants[1:] != instants[:-1])
+    if signs is not None:
+        apart |= signs[1:] != signs[:-1]
+    places = places_by_value(apart, columns, [type_ for _, type_ in select.schema])
+    return columns if places is None else [column.take(pa.array(places)) for column in columns]
+
+
 def answer_schema(select: BoundSelect, stream: StreamDefinition) -> pa.Schema:
     """The columns of a query's answers."""
     fields = [("ts", pa.int64() if stream.has_integer_time else pa.timestamp("us", tz="UTC"))]
     if select.operator is OutputOperator.VIEW:
         fields.append(("op", pa.string()))
-    fields.extend((name, ARROW_TYPES[type_]) for name, type_ in select.schema)
+    fields.extend((name, ANSWER_TYPES[type_]) for name, type_ in select.schema)
     return pa.schema(fields)
 
 

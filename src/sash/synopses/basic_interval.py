@@ -313,21 +313,40 @@ class BasicIntervalSynopsis:
         return self.lookup(number_at(left), number_at(right))
 
     def lookup(self, left: int, right: int) -> Totals:
-        """The measures of the panes in (left, right] for all groups, merged row by row from the log."""
-        log = self.log
+        """The measures of the panes in (left, right] for all groups, merged row by row.
+
+        They are in the log, or sealed and not there yet.
+        """
+        log, sealed = self.log, self._sealed
         totals = Totals(*self.layout.empty(self.groups.size))
+        newest = np.zeros_like(totals.ints)
+        first, last = log.position_after(left) - log.base, log.position_after(right) - log.base
         kernels.enter(
             log.slots,
             log.panes,
             log.ints,
             log.floats,
-            log.position_after(left) - log.base,
-            log.position_after(right) - log.base,
+            first,
+            last,
             self.ops,
             totals.ints,
             totals.floats,
-            np.zeros_like(totals.ints),
+            newest,
         )
+        first, last = np.searchsorted(sealed.panes, (left, right), side="right").tolist()
+        if first < last:
+            kernels.enter(
+                sealed.slots,
+                sealed.panes,
+                sealed.ints,
+                sealed.floats,
+                first,
+                last,
+                self.ops,
+                totals.ints,
+                totals.floats,
+                newest,
+            )
         return totals
 
     def chained(self, slots: Int64Array, oldest: int, left: int, right: int) -> tuple[Totals, BoolArray]:

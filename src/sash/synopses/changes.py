@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.lang.bound import BoundSelect, OutputOperator
+from sash.operators.order import places_by_value
 from sash.state.groups import GroupTable, plain
 
 Int64Array = npt.NDArray[np.int64]
@@ -52,14 +53,23 @@ def merged(select: BoundSelect, parts: Sequence[pa.Table]) -> pa.Table:
     instants = np.asarray(plain(table.column("ts")).cast(pa.int64()))
     is_comparable = select.operator is not OutputOperator.RSTREAM and not tells_groups_apart(select)
     if select.operator is not OutputOperator.VIEW and not is_comparable:
-        return table.take(pa.array(np.argsort(instants, kind="stable")))
+        order = np.argsort(instants, kind="stable")
+        return _in_order(select, table.take(pa.array(order)), instants[order], np.zeros_like(order))
     sign = "op" if select.operator is OutputOperator.VIEW else SIGN
     signs = np.where(np.asarray(pc.equal(plain(table.column(sign)), "+")), 1, -1)
     order = np.lexsort((signs, instants))
     if is_comparable:
         columns = [plain(table.column(output.name)).take(pa.array(order)) for output in select.outputs]
         order = order[uncancelled(np.zeros_like(order), instants[order], signs[order], columns)]
-    if select.operator is OutputOperator.VIEW:
-        return table.take(pa.array(order))
-    wanted = 1 if select.operator is OutputOperator.ISTREAM else -1
-    return table.take(pa.array(order[signs[order] == wanted])).drop_columns([SIGN])
+    if select.operator is not OutputOperator.VIEW:
+        table = table.drop_columns([SIGN])
+        order = order[signs[order] == (1 if select.operator is OutputOperator.ISTREAM else -1)]
+    return _in_order(select, table.take(pa.array(order)), instants[order], signs[order])
+
+
+def _in_order(select: BoundSelect, table: pa.Table, instants: Int64Array, signs: Int64Array) -> pa.Table:
+    """The table with rows of one instant and sign in the order of their values."""
+    apart = (instants[1:] != instants[:-1]) | (signs[1:] != signs[:-1])
+    columns = [plain(table.column(name)) for name, _ in select.schema]
+    places = places_by_value(apart, columns, [type_ for _, type_ in select.schema])
+    return table if places is None else table.take(pa.array(places))

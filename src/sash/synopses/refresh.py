@@ -21,8 +21,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sash.errors import DataError
+from sash.errors import TimeJump
 from sash.lang.bound import AggregateCall, BoundSelect, OutputOperator, StreamDefinition, Window
 from sash.plan.panes import first_boundary
 from sash.plan.periodic import PeriodicQuery
@@ -110,6 +111,8 @@ class Refresher:
         self._before = self.values.empty(0)
         self._has_answered = False
         self._empty_since: int | None = None
+        # The first boundary of queries that came into a run: what Istream and Dstream tell comes after it.
+        self._begun_at: int | None = None
         self._changes = Stack()
         self._wholes = Stack()
         # Whether each group passed the selection at the last boundary, and which did: where it is known.
@@ -250,6 +253,8 @@ class Refresher:
 
     def step(self, boundary: int, through: int) -> None:
         """Answer at `boundary`, to which the synopsis has moved on its way to `through`."""
+        if self._last is None and self.since is not None:
+            self._begun_at = boundary
         self.values.advance(boundary)
         filters, selection = self.synopsis.filters, self.selection
         newest = self.synopsis.spec.panes.number_at(boundary)
@@ -380,13 +385,7 @@ class Refresher:
         until = through if entering is None else min(through, entering)
         gap = (until - self._empty_since) // self.window.slide
         if gap > MOST_EMPTY_ANSWERS:
-            raise DataError(
-                f"{self._whole[0].name} would give {gap:,} answers in a row over an empty window: stream "
-                f"{self._stream.name} has no rows there, and time goes on",
-                hint="is a timestamp wrong, or has the stream ended long before another one? "
-                "Without Rstream only changes are written",
-                id="time-jump",
-            )
+            raise TimeJump(self._whole[0].name, self._stream.name, gap)
 
     def _entering(self) -> int | None:
         """When the next pane that is known enters."""
@@ -441,6 +440,20 @@ class Refresher:
                 yield query.name, self._answering.whole(query.select, states)
             self._wholes = Stack()
 
+    def _news_after(self) -> Iterator[tuple[str, int]]:
+        """The queries that have just come into a run and tell differences, and after which boundary."""
+        if self._begun_at is not None:
+            for query in self._changing:
+                if query.select.operator in (OutputOperator.ISTREAM, OutputOperator.DSTREAM):
+                    yield query.name, self._begun_at
+
+    def _later(self, table: pa.Table, boundary: int | None) -> pa.Table:
+        """The rows of answers after a boundary; None: all."""
+        if boundary is None:
+            return table
+        unit = self._stream.unit if self._stream.has_integer_time else 1
+        return table.filter(pc.greater(table.column("ts").cast(pa.int64()), boundary // unit))
+
     def _reserve(self, slots: int) -> None:
         have = len(self._before[0])
         if slots > have:
@@ -453,6 +466,10 @@ class Refresher:
     def _forget(self, slots: Int64Array) -> None:
         """These groups are in no answer."""
         self._before[0][slots], self._before[1][slots] = self.values.empty(len(slots))
+
+
+# What a question is behind, which nobody else is: its window is its own.
+_ASKED = -1
 
 
 @lru_cache(maxsize=16_384)
@@ -511,16 +528,20 @@ def _flush_changes(refreshers: Sequence[Refresher]) -> Iterator[tuple[str, pa.Ta
         refresher._reserve(one.synopsis.groups.size)
     reads = [Read(each._changes, each.values, each._before, each._has_answered) for each in refreshers]
     states = States(one.synopsis, reads, one._is_global)
+    begun = {name: at for refresher in refreshers for name, at in refresher._news_after()}
     for family in one._families_changing:
         # Who has a family is alone.
-        yield from one._answering.changes_of(family, states)
+        for name, table in one._answering.changes_of(family, states):
+            yield name, one._later(table, begun.get(name))
     for queries in zip(*(refresher._alone_changing for refresher in refreshers), strict=True):
-        yield from one._answering.changes(Kin(queries), states)
+        for name, table in one._answering.changes(Kin(queries), states):
+            yield name, one._later(table, begun.get(name))
     for owner, refresher in enumerate(refreshers):
         slots = states.remember(owner, refresher._before)
         if refresher._held is not None:
             refresher._forget(slots[~refresher._held[slots]])
         refresher._has_answered = True
+        refresher._begun_at = None
         refresher._changes = Stack()
 
 
@@ -537,16 +558,19 @@ def looked_up(
 ) -> pa.Table:
     """What a query selects, from the totals of its window, which is between two edges.
 
-    The synopsis is not answered from otherwise.
+    Others may answer from the synopsis: their windows stay where they are.
     """
     slots = np.flatnonzero(totals.ints[:, 0]) if synopsis.spec.keys else np.zeros(1, np.int64)
     if not len(slots):
         return answer_schema(select, stream).empty_table().select([name for name, _ in select.schema])
-    values = ValueStates(synopsis, WindowKey(edges[1] - edges[0]), select.aggregates)
-    values.advance(edges[1])
-    ints = values.beside(totals.ints[slots], slots)
-    values.settle([ints])
-    stack = Stack()
-    stack.push(0, slots, ints, totals.floats[slots])
-    states = States(synopsis, [Read(stack, values)], not synopsis.spec.keys)
-    return Answering(stream).whole(select, states).drop_columns(["ts"])
+    values = ValueStates(synopsis, WindowKey(edges[1] - edges[0], 0, _ASKED), select.aggregates)
+    try:
+        values.advance(edges[1])
+        ints = values.beside(totals.ints[slots], slots)
+        values.settle([ints])
+        stack = Stack()
+        stack.push(0, slots, ints, totals.floats[slots])
+        states = States(synopsis, [Read(stack, values)], not synopsis.spec.keys)
+        return Answering(stream).whole(select, states).drop_columns(["ts"])
+    finally:
+        values.leave()

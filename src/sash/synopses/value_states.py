@@ -122,6 +122,11 @@ class ValueStates:
         for items in self._frequent:
             items.advance(boundary)
 
+    def leave(self) -> None:
+        """Its window is its own, and nobody asks for it any more."""
+        for counts in self._counts:
+            counts.windows.pop(self._key, None)
+
     @property
     def strides(self) -> bool:
         """Whether `beside_on_the_way` answers its calls."""

@@ -15,11 +15,15 @@ import pyarrow.parquet as pq
 
 from sash.lang import Program
 from sash.lang.algebra import Output, OutputKind
+from sash.lang.types import Type
 from sash.testing.arrivals import ARROW_TYPES
 from sash.testing.oracle import unit_of
-from sash.testing.rows import Answers, normal_row
+from sash.testing.rows import Answers, Listed, normal_row
 
 _INFINITIES = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
+
+
+_ANSWER_TYPES = {**ARROW_TYPES, Type.TIMESTAMP: pa.timestamp("us", tz="UTC")}
 
 
 def is_change_log(plan: Output) -> bool:
@@ -32,23 +36,34 @@ def schema_of_answers(program: Program, plan: Output) -> pa.Schema:
     fields = [("ts", pa.int64() if unit_of(program, plan) else pa.timestamp("us", tz="UTC"))]
     if is_change_log(plan):
         fields.append(("op", pa.string()))
-    fields += [(field.name, ARROW_TYPES[field.type]) for field in plan.fields]
+    fields += [(field.name, _ANSWER_TYPES[field.type]) for field in plan.fields]
     return pa.schema(fields)
 
 
 def received(program: Program, plan: Output, table: pa.Table) -> Answers:
-    """A table of answers in the form of the oracle's; checks that instants come in order."""
-    answers: Answers = {}
-    last = None
+    """A table of answers in the form of the oracle's."""
+    return {key: Counter(rows) for key, rows in listed(program, plan, table).items()}
+
+
+def listed(program: Program, plan: Output, table: pa.Table) -> Listed:
+    """The same with rows as they come; checks that they come by instant, those that leave first."""
+    answers: Listed = {}
+    last: tuple[int, bool] | None = None
     unit = unit_of(program, plan)
     ops = table.column("op").to_pylist() if is_change_log(plan) else [""] * table.num_rows
-    columns = [table.column(name).to_pylist() for name in plan.names]
+    columns = [_unzoned(table.column(name)).to_pylist() for name in plan.names]
     instants = table.column("ts").cast(pa.int64()).to_pylist()
     for instant, op, *values in zip(instants, ops, *columns, strict=True):
-        assert last is None or instant >= last, "answers must come in order of instant"
-        last = instant
-        answers.setdefault((instant * (unit or 1), op), Counter())[normal_row(tuple(values))] += 1
+        now = instant, op != "-"
+        assert last is None or now >= last, "answers must come in order of instant, what leaves first"
+        last = now
+        answers.setdefault((instant * (unit or 1), op), []).append(normal_row(tuple(values)))
     return answers
+
+
+def _unzoned(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times as the oracle has them: in UTC, without saying so."""
+    return column.cast(pa.timestamp("us")) if pa.types.is_timestamp(column.type) else column
 
 
 def read_answers(sink: str, schema: pa.Schema, base_dir: Path) -> pa.Table:

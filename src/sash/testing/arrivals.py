@@ -30,14 +30,23 @@ class Arrived:
     ts: Sequence[int]
     table: pa.Table
 
-    def in_time(self, slack: int) -> Arrived:
-        """Without the rows that are later than `slack` allows."""
-        kept, newest = [], -math.inf
-        for position, ts in enumerate(self.ts):
-            if ts >= newest - slack:
-                kept.append(position)
-                newest = max(newest, ts)
+    def in_time(self, slack: int, max_ahead: int | None = None) -> Arrived:
+        """Without the rows that are later than `slack` allows, or further ahead than `max_ahead` does."""
+        kept = [position for position, what in enumerate(self.judged(slack, max_ahead)) if what == "accepted"]
         return Arrived([self.ts[i] for i in kept], self.table.take(pa.array(kept, pa.int64())))
+
+    def judged(self, slack: int, max_ahead: int | None = None) -> list[str]:
+        """What becomes of each row, judged by the newest accepted one before it: accepted, late or ahead."""
+        found, newest = [], -math.inf
+        for ts in self.ts:
+            if ts < newest - slack:
+                found.append("late")
+            elif max_ahead is not None and math.isfinite(newest) and ts > newest + max_ahead:
+                found.append("ahead")
+            else:
+                found.append("accepted")
+                newest = max(newest, ts)
+        return found
 
 
 def tuples_of(stream: StreamDefinition, accepted: Arrived) -> pa.Table:

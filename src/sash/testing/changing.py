@@ -1,11 +1,9 @@
 """Runs whose queries come and go, and what the oracle says of them.
 
-A query knows the rows that arrived while it was there, and those that its streams kept when it came (RETAIN),
-so its answers are those of a run over these rows alone, up to the instant that the run had reached when the
-query was dropped.
-
-A guest, which reads a join synopsis that is there, knows the rows of the part that has it, as far as all of
-their results are known; its first answer is that of the first slide after it came, and tells all there is.
+A query that comes into a run answers from the first instant at which its windows are whole, up to the instant
+that the run had reached when it was dropped. So its answers are those over all rows of its streams, from
+then on: a view begins with its whole answer, Istream and Dstream with what differs after that instant. One
+that would never be whole is refused, and is not there.
 """
 
 from __future__ import annotations
@@ -15,17 +13,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from sash.errors import UserError
 from sash.lang import Program
-from sash.lang.algebra import OutputKind, Stream
+from sash.lang.algebra import OutputKind, Project, Select, Stream, Window, WindowKind
 from sash.lang.bound import QueryDefinition
+from sash.operators.operator import begin_of, news_of
+from sash.plan.run_plan import slide_of
 from sash.runtime.desk import Desk, Served
 from sash.runtime.engine import Engine
 from sash.runtime.run import run_program
-from sash.testing.oracle import Oracle
+from sash.testing.oracle import Oracle, unit_of
 from sash.testing.rows import Answers, Bag
 from sash.testing.runs import Outcome, StopAfter, bound, difference
 from sash.testing.scenario import Scenario
-from sash.testing.streams import MadeRow, MadeStream
+from sash.testing.streams import MadeStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,34 +40,23 @@ class Stay:
         return self.begin <= batch and (self.end is None or batch < self.end)
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
-    """How a guest reads a join synopsis: since when, and of which rows of each input, by their instants."""
-
-    since: int | None
-    slide: int
-    inputs: tuple[tuple[str, int | None], ...]
-
-    @property
-    def can_be_recomputed(self) -> bool:
-        """Whether all rows of a stream are known, or not known, to both inputs."""
-        return len(set(self.inputs)) == len({name for name, _ in self.inputs})
-
-
 @dataclass(slots=True)
 class Life:
-    """What became of a query: how many rows of each stream had been read when it came; when it came and went.
+    """What became of a query: how far the run was when it came and went, and what it knew of each stream.
 
-    A guest of a join synopsis has a `visit`, and the rows that had been read when its host came.
+    `known`: after which instant it knew all rows; streams that are not named it knew from the first row on.
+    `first` is what the run says of its start.
     """
 
-    read: Mapping[str, int]
+    known: Mapping[str, int]
     came: int | None = None
     until: int | None = None
     is_over: bool = False
-    # It reads a synopsis of a stream that knows more rows.
+    # It reads a synopsis that was there, which may know more.
     is_guest: bool = False
-    visit: Visit | None = None
+    first: Mapping[str, int] = field(default_factory=dict)
+    # How far it had been answered when somebody looked last.
+    reached: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,32 +105,38 @@ class Changing:
         for source in self.scenario.sources:
             source.write(directory)
         schedule = _Schedule(self)
-        for batches in (*(interruptions or ()), None):
-            monitor = StopAfter(batches)
-            summary = run_program(
-                self.program_at(schedule.batch),
-                base_dir=directory,
-                runtime=runtime,
-                master=master,
-                partitions=partitions,
-                max_driver_groups=max_driver_groups,
-                checkpoint=None if interruptions is None else directory / "checkpoint",
-                aside=directory / "aside",
-                batch_rows=batch_rows,
-                monitor=monitor,
-                stop=monitor.stop,
-                desk=schedule,
-            )
+        stops = [*(interruptions or ()), None]
+        while stops:
+            monitor = StopAfter(stops[0])
+            try:
+                summary = run_program(
+                    schedule.program,
+                    base_dir=directory,
+                    runtime=runtime,
+                    master=master,
+                    partitions=partitions,
+                    max_driver_groups=max_driver_groups,
+                    checkpoint=None if interruptions is None else directory / "checkpoint",
+                    aside=directory / "aside",
+                    batch_rows=batch_rows,
+                    monitor=monitor,
+                    stop=monitor.stop,
+                    desk=schedule,
+                )
+            except UserError as refused:
+                # A query that comes with the program of a restart.
+                schedule.refuse(refused)
+                continue
+            stops.pop(0)
             schedule.batch = summary.batches
+            schedule.end()
             if not summary.interrupted:
                 break
-            schedule = _Schedule(self, schedule.batch, schedule.lives, schedule.parts)
+            schedule = _Schedule(self, schedule.batch, schedule.lives, schedule.refused)
         whole = bound(self.text_of_all())
         outcome = Outcome(directory, whole, summary, 1)
         for name, life in schedule.lives.items():
-            if life.is_guest or (life.visit is not None and not life.visit.can_be_recomputed):
-                continue
-            end = life.until if life.is_over else summary.clock
+            end = life.until if life.is_over else summary.watermarks[name]
             given, right = outcome.answers(name), self.expected(name, life, end)
             assert given == right, difference(name, f"{self}\n{life}\n{whole}", given, right)
 
@@ -150,54 +146,83 @@ class Changing:
         )
 
     def expected(self, name: str, life: Life, end: int | None) -> Answers:
-        """The answers of one query, recomputed from the rows that it saw."""
+        """The answers of one query, recomputed from all rows."""
         program = bound(self.text_of_all())
-        known = dict(life.visit.inputs) if life.visit is not None else {}
-        streams = {
-            stream.name: _emptied(stream, life.read[stream.name], known.get(stream.name)).arrived()
-            for stream in self.scenario.streams
-        }
+        streams = {stream.name: stream.arrived() for stream in self.scenario.streams}
         relations = {relation.name: relation.arrived() for relation in self.scenario.relations}
         if end is None or end == life.came:
             # Time has not moved meanwhile.
             return {}
         oracle = Oracle(program, streams, relations, end=end)
         query = next(query for query in program.queries if query.name == name)
-        if life.visit is None or life.visit.since is None:
+        begin = life.first.get(begin_of(name))
+        if begin is None:
+            assert life.came is None
             return oracle.changes(query)
-        first = (life.visit.since // life.visit.slide + 1) * life.visit.slide
-        return _from_then_on(oracle, query, first) if first <= end else {}
+        tells_news = news_of(name) in life.first
+        assert life.came is None or begin > life.came or tells_news
+        rule = self._rule(query, life, is_news=tells_news)
+        assert rule is None or begin == rule, (begin, rule, str(query), life)
+        return _from_then_on(oracle, query, begin, is_news=tells_news) if begin <= end else {}
 
-
-def _emptied(stream: MadeStream, read: int, known: int | None) -> MadeStream:
-    """The stream without the rows that had been read; those up to an instant have no values."""
-    rows = stream.rows[read:]
-    if known is not None:
-        rows = tuple(
-            row if row.time is None or row.time * stream.clock.tick > known else MadeRow(row.time)
-            for row in rows
+    def _rule(self, query: QueryDefinition, life: Life, *, is_news: bool) -> int | None:
+        """When a query begins that has windows of RANGE over streams only; None: some are of another kind."""
+        windows = [node for node in query.plan.walk() if isinstance(node, Window)]
+        plain = all(
+            w.spec.kind is WindowKind.RANGE and not w.spec.is_internal and _leaf(w) is not None
+            for w in windows
         )
-    return replace(stream, rows=rows)
+        if life.is_guest or not plain or life.came is None or query.plan.kind is OutputKind.WSTREAM:
+            return None
+        slide = slide_of(query.plan)
+        if is_news and slide is None:
+            return None
+        step = slide or unit_of(bound(self.text_of_all()), query.plan) or 1
+
+        def is_whole(instant: int) -> bool:
+            for window in windows:
+                leaf, each = _leaf(window), window.spec.slide or 1
+                since = life.known.get(leaf.name) if leaf is not None else None
+                if since is not None and instant // each * each - (window.spec.range or 0) < since:
+                    return False
+            return True
+
+        instant = (life.came // step + 1) * step
+        while not is_whole(instant):
+            instant += step
+        return instant
 
 
-def _from_then_on(oracle: Oracle, query: QueryDefinition, first: int) -> Answers:
-    """What a query gives of its answers if it comes shortly before the instant `first`."""
+def _leaf(window: Window) -> Stream | None:
+    """The stream that a window is over, if it is not over a sub-query."""
+    node = window.input
+    while isinstance(node, Select | Project):
+        node = node.input
+    return node if isinstance(node, Stream) else None
+
+
+def _from_then_on(oracle: Oracle, query: QueryDefinition, first: int, *, is_news: bool) -> Answers:
+    """What a query gives of its answers if it begins at the instant `first`."""
     kind = query.plan.kind
-    if kind is OutputKind.RSTREAM:
-        return {key: bag for key, bag in oracle.changes(query).items() if key[0] >= first}
-    view = oracle.changes(replace(query, plan=replace(query.plan, kind=OutputKind.VIEW)))
+    if is_news or kind is OutputKind.ISTREAM_RESTORE:
+        return {key: bag for key, bag in oracle.changes(query).items() if key[0] > first}
+    if kind in (OutputKind.RSTREAM, OutputKind.RSTREAM_RESTORE):
+        later = {key: bag for key, bag in oracle.changes(query).items() if key[0] > first}
+        held = _held_at(oracle, query, OutputKind.VIEW, first)
+        return {**({(first, ""): held} if held else {}), **later}
+    log = {key: bag for key, bag in oracle.changes(query).items() if key[0] > first}
+    held = _held_at(oracle, query, kind, first)
+    return {**({(first, "+"): held} if held else {}), **log}
+
+
+def _held_at(oracle: Oracle, query: QueryDefinition, kind: OutputKind, at: int) -> Bag:
+    """The rows of the view of a query at an instant."""
     held: Bag = Counter()
-    for (instant, op), bag in view.items():
-        if instant <= first:
+    for (instant, op), bag in oracle.changes(replace(query, plan=replace(query.plan, kind=kind))).items():
+        if instant <= at:
             for row, count in bag.items():
                 held[row] += count if op == "+" else -count
-    log = {key: bag for key, bag in view.items() if key[0] > first}
-    if +held:
-        log[first, "+"] = +held
-    if kind is OutputKind.VIEW:
-        return log
-    op = "+" if kind is OutputKind.ISTREAM else "-"
-    return {(instant, ""): bag for (instant, each), bag in log.items() if each == op}
+    return +held
 
 
 def _is_guest(engine: Engine, query: str) -> bool:
@@ -205,66 +230,86 @@ def _is_guest(engine: Engine, query: str) -> bool:
     own = {spec.name: part.number for part in parts for spec in part.plan.synopses}
     return any(
         q.name == query and own[q.synopsis] != part.number for part in parts for q in part.plan.queries
-    )
+    ) or any(query in part.plan.readers for part in parts)
 
 
-def _visit(engine: Engine, query: str) -> tuple[Visit, int] | None:
-    """How a query reads a join synopsis of another part, and of which."""
-    parts = engine.plane.parts.values()
-    guest = next((p.plan.readers[query] for p in parts if query in p.plan.readers), None)
-    if guest is None:
+def _known_since(stream: MadeStream, read: int, through: int | None) -> int | None:
+    """After which instant a query that comes now knows all rows of an ordered stream; None: it knows all."""
+    times = [row.time * stream.clock.tick for row in stream.rows[:read] if row.time is not None]
+    if not times:
         return None
-    hosts = ((part.number, join) for part in parts for join in part.plan.joins)
-    number, join = next((number, join) for number, join in hosts if join.name == guest.spec.name)
-    reader, spec = guest.reader, join.spec
-    edge = None if reader.after is None else spec.panes.right_edge(reader.after)
-    leaves = [leaf.name for leaf in join.join.source.walk() if isinstance(leaf, Stream)]
-    known = [None if edge is None else edge + shift for shift in spec.shifts]
-    return Visit(reader.since, reader.slide, tuple(zip(leaves, known, strict=True))), number
-
-
-def _kept_from(stream: MadeStream, read: int, through: int | None) -> int:
-    """How many rows of an ordered stream, of those that were read, are not kept any more."""
-    if through is None or stream.retain is None:
-        return 0
-    times = [None if row.time is None else row.time * stream.clock.tick for row in stream.rows[:read]]
-    return sum(time is None or time <= through - stream.retain for time in times)
+    if stream.retain is None or through is None:
+        return max(times) if stream.retain is None else None
+    return through - stream.retain if min(times) <= through - stream.retain else None
 
 
 @dataclass(eq=False)
 class _Schedule(Desk):
-    """Desk that are due at certain batches, and what was known when they were made."""
+    """Changes that are due at certain batches, and what was known when they were made."""
 
     changing: Changing
     batch: int = 0
     lives: dict[str, Life] = field(default_factory=dict)
-    # How many rows had been read when each part came.
-    parts: dict[int, Mapping[str, int]] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         super().__init__()
         self._is_first = True
+        self._engine: Engine | None = None
+
+    @property
+    def program(self) -> Program:
+        return self._at(self.batch)
+
+    def _at(self, batch: int) -> Program:
+        program = self.changing.program_at(batch)
+        queries = tuple(query for query in program.queries if query.name not in self.refused)
+        return replace(program, queries=queries)
+
+    def refuse(self, refused: UserError) -> None:
+        """A query would never be whole."""
+        if refused.id != "rows-are-gone":
+            raise refused
+        self.refused.add(str(refused).split()[1])
 
     def serve(self, run: Served) -> None:
         assert isinstance(run, Engine)
         engine, batch = run, run.taken + 1
-        if not self._is_first and self.changing.text_at(batch) != self.changing.text_at(self.batch):
-            engine.change(self.changing.program_at(batch))
-        self._is_first, self.batch = False, batch
-        there = {query.name for query in self.changing.program_at(batch).queries if query.sink != "noop:"}
+        self._engine = engine
         engine.settle()
-        read = {}
-        for stream in self.changing.scenario.streams:
-            read[stream.name] = engine.streams[stream.name].counts.read
-            if stream.retain is not None:
-                read[stream.name] = _kept_from(stream, read[stream.name], engine.through)
-        for number in engine.plane.parts:
-            self.parts.setdefault(number, read)
-        for name in there - self.lives.keys():
-            self.lives[name] = Life(read, engine.through, is_guest=_is_guest(engine, name))
-            visit = _visit(engine, name)
-            if visit is not None:
-                self.lives[name] = Life(self.parts[visit[1]], engine.through, visit=visit[0])
+        before = engine.plane.watermarks
+        while not self._is_first and self._at(batch) != self._at(self.batch):
+            try:
+                engine.change(self._at(batch))
+                break
+            except UserError as refused:
+                self.refuse(refused)
+        self._is_first, self.batch = False, batch
+        there = {query.name for query in self._at(batch).queries if query.sink != "noop:"}
+        engine.settle()
+        passed, watermarks = engine.plane.passed, engine.plane.watermarks
+        known = {
+            stream.name: since
+            for stream in self.changing.scenario.streams
+            for since in [
+                _known_since(stream, engine.streams[stream.name].counts.read, passed.get(stream.name))
+            ]
+            if since is not None
+        }
+        for name in sorted(there - self.lives.keys()):
+            self.lives[name] = Life(known, watermarks[name], is_guest=_is_guest(engine, name))
+        self.end()
         for name, life in self.lives.items():
             if name not in there and not life.is_over:
-                life.is_over, life.until = True, engine.through
+                life.is_over, life.until = True, before.get(name, life.reached)
+
+    def end(self) -> None:
+        """Note what the run says of the starts of its queries."""
+        if self._engine is not None:
+            watermarks = self._engine.plane.watermarks
+            for part in self._engine.plane.parts.values():
+                first = self._engine.firsts.get(part.number, {})
+                for query in part.definitions:
+                    if query.name in self.lives:
+                        self.lives[query.name].first = first
+                        self.lives[query.name].reached = watermarks[query.name]

@@ -33,21 +33,27 @@ _MIXED = (Clock.SECONDS, Clock.COARSE_MILLISECONDS, Clock.COARSE_TIMESTAMP)
 
 
 @st.composite
-def made_streams(draw: st.DrawFn, most_streams: int, most_rows: int) -> tuple[MadeStream, ...]:
+def made_streams(
+    draw: st.DrawFn, most_streams: int, most_rows: int, least_rows: int = 0
+) -> tuple[MadeStream, ...]:
     """One or more streams s0, s1, …, mostly of one clock."""
     origin = draw(st.sampled_from(_ORIGINS))
     clock = draw(st.sampled_from((Clock.SECONDS, Clock.TIMESTAMP, Clock.MILLISECONDS)))
     is_mixed = clock is Clock.SECONDS and draw(st.integers(0, 2)) == 2
-    stream = _stream(most_rows, st.sampled_from(_MIXED) if is_mixed else st.just(clock), origin)
+    stream = _stream(least_rows, most_rows, st.sampled_from(_MIXED) if is_mixed else st.just(clock), origin)
     made = draw(st.lists(stream, min_size=1, max_size=most_streams))
     return tuple(replace(one, name=f"s{number}") for number, one in enumerate(made))
 
 
 @st.composite
-def _stream(draw: st.DrawFn, most_rows: int, clocks: st.SearchStrategy[Clock], origin: int) -> MadeStream:
+def _stream(
+    draw: st.DrawFn, least_rows: int, most_rows: int, clocks: st.SearchStrategy[Clock], origin: int
+) -> MadeStream:
     clock = draw(clocks)
     slack = draw(st.sampled_from((0, 0, 1, 3)))
     lifetime = draw(st.sampled_from((None, None, None, 4, 9)))
+    # Further than the longest step, or not even that.
+    ahead = draw(st.sampled_from((None, None, None, 20, 3)))
     # A lifetime counts the unit of integer time, or seconds.
     per_tick = 1 if clock.unit is None else clock.tick // clock.size
     speed = draw(st.sampled_from(_SPEEDS))
@@ -55,7 +61,7 @@ def _stream(draw: st.DrawFn, most_rows: int, clocks: st.SearchStrategy[Clock], o
     now = origin + draw(st.sampled_from((0, 0, 3)))
     made: list[MadeRow] = []
     # Two lists are longer on average than one. All of a row is drawn together, so that it can be left out.
-    half = st.lists(_ROW, max_size=most_rows // 2)
+    half = st.lists(_ROW, min_size=least_rows // 2, max_size=most_rows // 2)
     for step, delay, life, (k, g, n, x, b, at) in (*draw(half), *draw(half)):
         now += speed[step % len(speed)] if made else 0
         back = (
@@ -63,6 +69,8 @@ def _stream(draw: st.DrawFn, most_rows: int, clocks: st.SearchStrategy[Clock], o
             if is_in_order
             else {"a tick": 1, "slack": slack, "late": slack + 1, "very late": 11}.get(delay, 0)
         )
+        if ahead is not None and delay == "very late":
+            back = -ahead - 11
         lives = None if lifetime is None or life is None else life * per_tick
         made.append(MadeRow(now - back, k, g, n, x, b, at, lives))
     return MadeStream(
@@ -73,6 +81,7 @@ def _stream(draw: st.DrawFn, most_rows: int, clocks: st.SearchStrategy[Clock], o
         tuple(made),
         (len(made) // 2,) if draw(st.integers(0, 5)) == 5 else (),
         None if lifetime is None else lifetime * clock.tick,
+        max_ahead=None if ahead is None else ahead * clock.tick,
     )
 
 

@@ -3,12 +3,12 @@
 A level of a query is what is evaluated together: everything above its topmost windows. The oracle answers
 each level at every instant at which anything could have changed (a tuple or a change of a relation comes, a
 tuple goes, the window slides), with `relational`, and compares consecutive answers as bags. The answers of a
-sub-query under a window become a stream of their own, ordered by instant and, within one, by their values
-(see `rows`). It shares nothing with the operators but the bound query.
+sub-query under a window become a stream of their own, ordered by instant and, within one, as rows of files
+are (`listed`). It shares nothing with the operators but the bound query.
 
     first    the least accepted timestamp of the streams of the level, of which a sub-query under a window is
-             one; before it there is no answer
-    end      the greatest accepted timestamp of all streams that the program's queries read
+             one; where windows move after some tuples, the first move. Before it there is no answer
+    end      the greatest accepted timestamp of the streams and timed relations that the query reads
     unit     that of integer time, if all streams of the query have the same; else a microsecond. The clock
              stands at multiples of it, so what happens between two of them is seen at the next
 """
@@ -28,8 +28,8 @@ from sash.lang.algebra import Node, OutputKind, Window, WindowKind
 from sash.lang.bound import QueryDefinition
 from sash.lang.growth import level_nodes
 from sash.testing.arrivals import ARROW_TYPES, Arrived, tuples_of, versions_of
-from sash.testing.relational import answers_at, is_stream_of_tuples, stream_table
-from sash.testing.rows import Answers, Bag, sorted_rows
+from sash.testing.relational import answers_at, arriving_at, lives_in, places_in_order, stream_table
+from sash.testing.rows import Answers, Bag, Listed, Row, sorted_rows
 
 # The relation of a level: its bags at ascending instants, between which it does not change.
 Timeline = list[tuple[int, Bag]]
@@ -41,7 +41,7 @@ class Oracle:
     """The answers of a program.
 
     `streams` and `relations` are the rows of each as they arrived, late ones included. `end` is the last
-    instant; left out, it is where the input ends.
+    instant; left out, it is where the input of the query ends.
     """
 
     def __init__(
@@ -53,26 +53,44 @@ class Oracle:
     ) -> None:
         self._program = program
         self._tables: dict[str, pa.Table] = {}
-        newest: list[int] = []
+        self._newest: dict[str, int] = {}
+        self._end = end
         used = {name for query in program.queries for name in source_names(query.plan)}
         for stream in program.streams:
             if stream.name in used and stream.name in streams:
-                accepted = streams[stream.name].in_time(stream.slack)
+                accepted = streams[stream.name].in_time(stream.slack, stream.max_ahead)
                 self._tables[stream.name] = tuples_of(stream, accepted)
-                newest += accepted.ts
+                self._newest.update({stream.name: max(accepted.ts)} if accepted.ts else {})
         for relation in program.relations:
             if relation.name in used and relation.name in (relations or {}):
-                self._tables[relation.name] = versions_of(relation, (relations or {})[relation.name])
-        self._end = max(newest, default=None) if end is None else end
+                arrived = (relations or {})[relation.name]
+                self._tables[relation.name] = versions_of(relation, arrived)
+                if not relation.is_static and arrived.ts:
+                    self._newest[relation.name] = max(arrived.ts)
+
+    def end(self, plan: Node) -> int | None:
+        """The last instant of a query; None if nothing of what it reads has come."""
+        if self._end is not None:
+            return self._end
+        return max((self._newest[name] for name in source_names(plan) if name in self._newest), default=None)
 
     def changes(self, query: QueryDefinition) -> Answers:
         """What the sink of a query must receive, per (instant, op)."""
-        if self._end is None:
-            return {}
-        plan = query.plan
-        tables = {name: self._tables[name] for name in source_names(plan)}
-        evaluation = _Evaluation(tables, unit_of(self._program, plan) or 1, self._end)
-        return evaluation.output(plan.input, plan.kind, plan.window)
+        plan, evaluation = query.plan, self._evaluation(query.plan)
+        return {} if evaluation is None else evaluation.output(plan.input, plan.kind, plan.window)
+
+    def listed(self, query: QueryDefinition) -> Listed:
+        """The same, with the rows of an instant in the order in which they must come."""
+        evaluation = self._evaluation(query.plan)
+        return {} if evaluation is None else evaluation.listed(query.plan)
+
+    def _evaluation(self, plan: Node) -> _Evaluation | None:
+        """None if nothing of what a query reads has come."""
+        end = self.end(plan)
+        if end is None:
+            return None
+        tables = {name: self._tables[name] for name in sorted(source_names(plan))}
+        return _Evaluation(tables, unit_of(self._program, plan) or 1, end)
 
 
 def expected_changes(
@@ -131,8 +149,33 @@ class _Evaluation:
             case OutputKind.DSTREAM:
                 return _stream((at, left) for at, _, _, left in _differences(timeline))
             case OutputKind.RSTREAM:
-                return _stream(timeline if _time_slide(node) else _changed(timeline))
+                return _stream(self._evaluated(node, timeline))
         raise InternalError(f"{kind.value} has no meaning")
+
+    def listed(self, plan: algebra.Output) -> Listed:
+        """The same with rows in order: by arrival, else by ORDER BY and by their values."""
+        answers = self.output(plan.input, plan.kind, plan.window)
+        if _is_stream_of_selected(plan):
+            return self._as_they_came(plan.input, answers)
+        if isinstance(plan.input, algebra.Limit):
+            return {key: _ordered(plan.input, rows) for key, rows in answers.items()}
+        return _by_value(answers)
+
+    def _as_they_came(self, node: Node, answers: Answers) -> Listed:
+        """Rows that enter, in the order of arrival; where an equal one leaves, the last ones remain."""
+        instants = sorted({at for at, _ in answers})
+        self._prepare_windows(node)
+        arriving = arriving_at(node, instants, self._tables, unit=self._unit, derived=self._derived)
+        came = dict(zip(instants, arriving, strict=True))
+        found: Listed = {}
+        for (at, op), rows in answers.items():
+            left, last = Counter(rows), []
+            for row in reversed(came[at]):
+                if left[row]:
+                    left[row] -= 1
+                    last.append(row)
+            found[at, op] = last[::-1]
+        return found
 
     def _internal(self, node: Node, kind: OutputKind) -> Answers:
         """Results over INTERNAL windows are there for ever."""
@@ -147,7 +190,7 @@ class _Evaluation:
             case OutputKind.RSTREAM:
                 sums = itertools.accumulate((rows for _, rows in elements), lambda sum_, more: sum_ + more)
                 timeline = [(at, so_far) for (at, _), so_far in zip(elements, sums, strict=True)]
-                return _stream(timeline if _time_slide(node) else _changed(timeline))
+                return _stream(self._evaluated(node, timeline))
         raise InternalError(f"{kind.value} has no meaning over INTERNAL windows")
 
     def _elements(self, node: Node) -> Timeline:
@@ -189,11 +232,9 @@ class _Evaluation:
         Not `sampled`, as if its windows had no SLIDE, but with its boundaries; `as_external`, as if none were
         INTERNAL.
         """
-        windows = [below for below in level_nodes(node) if isinstance(below, Window)]
+        windows = _windows(node)
         mixed = not as_external and len({window.spec.is_internal for window in windows}) > 1
-        for window in windows:
-            if not is_stream_of_tuples(window.input) and window.input not in self._derived:
-                self._derive(window.input)
+        self._prepare_windows(node)
         first = self._first(windows)
         if first is None:
             return []
@@ -212,29 +253,54 @@ class _Evaluation:
         )
         return list(zip(asked, bags, strict=True))
 
+    def _evaluated(self, node: Node, timeline: Timeline) -> Timeline:
+        """At every boundary; without SLIDE in time when a row enters or leaves a window or a relation."""
+        if _time_slide(node) or not timeline:
+            return timeline
+        instants = {timeline[0][0]}
+        for window in _windows(node):
+            instants.update(at for life in self._lives(window) for at in life)
+        for relation in sorted({b.name for b in level_nodes(node) if isinstance(b, algebra.Relation)}):
+            for column in ("·from", "·until"):
+                instants.update(_up(at, self._unit) for at in self._times(relation, column))
+        return [(at, rows) for at, rows in timeline if at in instants]
+
+    def _lives(self, window: Window) -> list[tuple[int, int]]:
+        return lives_in(window, self._tables, unit=self._unit, derived=self._derived)
+
     def _first(self, windows: Sequence[Window]) -> int | None:
-        starts = [ts for window in windows for ts in self._ts(self._source(window))]
+        """When the first tuple comes; where windows move after some tuples, when one moves first."""
+        if any(w.spec.kind is WindowKind.ROWS and (w.spec.slide or 1) > 1 for w in windows):
+            return min((at for w in windows for at, _ in self._lives(w) if at <= self._end), default=None)
+        names = [name for window in windows for name in self._sources(window.input)]
+        starts = [ts for name in names for ts in self._ts(name)]
         return _up(min(starts), self._unit) if starts else None
 
-    def _source(self, window: Window) -> str:
-        """The table of the tuples under a window."""
-        return self._derived.get(window.input) or next(iter(stream_names(window.input)))
+    def _sources(self, node: Node) -> Iterator[str]:
+        """The tables of the tuples from which the rows under a window come."""
+        if isinstance(node, algebra.Stream):
+            yield node.name
+        elif _is_of_streams(node) and not isinstance(node, algebra.Output):
+            for child in node.children:
+                yield from self._sources(child)
+        else:
+            yield self._derived[node]
 
     def _candidates(self, node: Node, windows: Sequence[Window]) -> Iterator[int]:
         """Every instant at which a window or a relation of the level can change."""
         for window in windows:
             spec = window.spec
-            name = self._source(window)
             lengths = [spec.offset]
             if spec.kind is WindowKind.RANGE:
                 assert spec.range is not None
                 lengths.append(spec.range)
             elif spec.kind is WindowKind.NOW:
                 lengths.append(self._unit)
-            for ts, until in zip(self._ts(name), self._times(name, "·until"), strict=True):
-                yield from (_up(ts + length, self._unit) for length in lengths)
-                yield _up(until, self._unit)
-        for relation in {below.name for below in level_nodes(node) if isinstance(below, algebra.Relation)}:
+            for name in self._sources(window.input):
+                for ts, until in zip(self._ts(name), self._times(name, "·until"), strict=True):
+                    yield from (_up(ts + length, self._unit) for length in lengths)
+                    yield _up(until, self._unit)
+        for relation in sorted({b.name for b in level_nodes(node) if isinstance(b, algebra.Relation)}):
             for column in ("·from", "·until"):
                 yield from (_up(at, self._unit) for at in self._times(relation, column))
 
@@ -245,21 +311,97 @@ class _Evaluation:
         times: list[int] = self._tables[name].column(column).to_pylist()
         return times
 
+    def _prepare_windows(self, node: Node) -> None:
+        for window in level_nodes(node):
+            if isinstance(window, Window):
+                self._prepare(window.input)
+
+    def _prepare(self, node: Node) -> None:
+        """Note the results of the sub-queries under a window as streams."""
+        if node in self._derived or isinstance(node, algebra.Stream):
+            return
+        if _is_of_streams(node) and not isinstance(node, algebra.Output):
+            for child in node.children:
+                self._prepare(child)
+        else:
+            self._derive(node)
+
     def _derive(self, node: Node) -> None:
-        """Note the results of a sub-query as a stream: by instant and, within one, by value."""
-        results = [(at, row) for at, rows in self._elements(node) for row in sorted_rows(rows)]
-        columns = [
-            pa.array([row[position] for _, row in results], ARROW_TYPES[field.type])
-            for position, field in enumerate(node.fields)
-        ]
+        """Note the results of a sub-query as a stream, in their order."""
+        if isinstance(node, algebra.Output):
+            listed = self.listed(node)
+        else:
+            answers: Answers = {(at, ""): rows for at, rows in self._elements(node) if rows}
+            listed = self._as_they_came(node, answers) if _selects(node) else _by_value(answers)
+        results = [(at, row) for (at, _), rows in sorted(listed.items()) for row in rows]
         name = f"·derived {len(self._derived)}"
-        self._tables[name] = stream_table(
-            pa.table(columns, names=list(node.names)), [at for at, _ in results]
-        )
+        table = _table(node, [row for _, row in results])
+        self._tables[name] = stream_table(table, [at for at, _ in results])
         self._derived[node] = name
 
 
 # ---------------------------------------------------------------------- levels
+
+
+def _is_of_streams(node: Node) -> bool:
+    """Whether what stands under a window selects, projects and unites rows of streams, one by one."""
+    while isinstance(node, algebra.Select | algebra.Project):
+        node = node.input
+    if isinstance(node, algebra.Union):
+        return all(_is_of_streams(child) for child in node.children)
+    return isinstance(node, algebra.Stream | algebra.Output)
+
+
+def _is_stream_of_selected(plan: algebra.Output) -> bool:
+    """Whether an answer is the rows of streams, selected and projected, each when it comes."""
+    windows = [below for below in level_nodes(plan.input) if isinstance(below, Window)]
+    if plan.kind is OutputKind.VIEW and not all(_stays(window) for window in windows):
+        return False
+    if plan.kind is OutputKind.RSTREAM:
+        return _holds_arrivals(plan.input)
+    return plan.kind in (OutputKind.VIEW, OutputKind.ISTREAM) and _selects(plan.input)
+
+
+def _holds_arrivals(node: Node) -> bool:
+    """Whether rows are there at the instant at which they arrive, and at no other."""
+    specs = [below.spec for below in level_nodes(node) if isinstance(below, Window)]
+    is_now = all(spec.kind is WindowKind.NOW and not spec.is_internal for spec in specs)
+    return is_now and _selects(node)
+
+
+def _selects(node: Node) -> bool:
+    if isinstance(node, algebra.Select | algebra.Project | algebra.Union):
+        return all(_selects(child) for child in node.children)
+    return isinstance(node, Window) and node.spec.slide is None
+
+
+def _stays(window: Window) -> bool:
+    """Whether what is in a window stays there."""
+    streams = (below for below in window.input.walk() if isinstance(below, algebra.Stream))
+    has_lifetime = any(stream.has_lifetime for stream in streams)
+    is_endless = window.spec.kind is WindowKind.UNBOUNDED and not has_lifetime
+    return window.spec.is_internal or is_endless
+
+
+def _ordered(limit: algebra.Limit, bag: Bag) -> list[Row]:
+    rows = sorted_rows(bag)
+    return [rows[place] for place in places_in_order(_table(limit, rows), limit.order)]
+
+
+def _table(node: Node, rows: Sequence[Row]) -> pa.Table:
+    columns = [
+        pa.array([row[position] for row in rows], ARROW_TYPES[field.type])
+        for position, field in enumerate(node.fields)
+    ]
+    return pa.table(columns, names=list(node.names))
+
+
+def _by_value(answers: Answers) -> Listed:
+    return {key: sorted_rows(rows) for key, rows in answers.items()}
+
+
+def _windows(node: Node) -> list[Window]:
+    return [below for below in level_nodes(node) if isinstance(below, Window)]
 
 
 def _time_slide(node: Node) -> int | None:
@@ -302,10 +444,6 @@ def _differences(timeline: Timeline) -> Iterator[tuple[int, Bag, Bag, Bag]]:
     for at, now in timeline:
         yield at, now, now - before, before - now
         before = now
-
-
-def _changed(timeline: Timeline) -> Timeline:
-    return [(at, now) for at, now, entered, left in _differences(timeline) if entered or left]
 
 
 def _stream(timeline: Iterable[tuple[int, Bag]]) -> Answers:

@@ -67,6 +67,31 @@ class QueryMaker:
         allow = "\n  ALLOW UNBOUNDED STATE" if self._grows else ""
         return f"{body}{options}{allow}"
 
+    def query_in_order(self) -> str:
+        """A query whose answer depends on the order in which rows arrive."""
+        inner = self._tuples(2)
+        for _ in range(self._pick((1, 0, 1, 2))):
+            # Rows of one instant pass through windows without SLIDE in the order in which they came.
+            columns = tuple(column.named(f"c{i}") for i, column in enumerate(inner.columns))
+            made = windows.window(self._draw, Level(), self._tick, self._partitioning(columns))
+            self._grows = self._grows or made.is_unbounded
+            items = [expressions.expression(self._draw, columns) for _ in range(self._pick((2, 1, 3)))]
+            operator = self._pick(("Istream", "Rstream")) if made.text == "[NOW]" else "Istream"
+            select = f"SELECT {_listed([i.sql for i in items])} FROM (\n  {inner.text}) {made.text}"
+            text = f"{operator}({select})"
+            inner = Select(text, tuple(item.named(f"c{i}") for i, item in enumerate(items)))
+        by = self._pick(("", *self._partitioning(inner.columns)))
+        slide = self._pick(("", "", " SLIDE 2"))
+        window = f"[{f'PARTITION BY {by} ' if by else ''}ROWS {self._pick((1, 2, 3))}{slide}]"
+        operator = self._pick(("", "Istream"))
+        body = f"SELECT * FROM (\n  {inner.text}) {window}"
+        body = self._pick((f"{operator}({body})" if operator else body, inner.text))
+        return f"{body}{self._pick(_OPTIONS)}\n  ALLOW UNBOUNDED STATE"
+
+    @staticmethod
+    def _partitioning(columns: Sequence[Col]) -> list[str]:
+        return [f"c{i}" for i, column in enumerate(columns) if not column.is_time]
+
     def _output(self) -> str:
         form = self._pick(("operator",) * 12 + ("wstream", "wstream", "added up", "mixed"))
         if form == "wstream":
@@ -167,9 +192,9 @@ class QueryMaker:
             conditions.append(expressions.condition(self._draw, columns))
         is_strict = any(source.is_strict for source in sources)
         if self._flag(4):
-            test, negated = self._test(at, columns)
+            test, may_be_taken_back = self._test(at, columns)
             conditions.append(test)
-            is_strict = is_strict or negated
+            is_strict = is_strict or may_be_taken_back
         where = f"\n  WHERE {' AND '.join(f'({c})' for c in conditions)}" if conditions else ""
         rows = f"\n  FROM {joined}{where}"
         # Rows of a slide of ROWS have no boundary in time at which an aggregate could speak.
@@ -196,7 +221,7 @@ class QueryMaker:
         return Select(f"SELECT {distinct}{_listed([i.sql for i in items])}{rows}{grouping}{having}", outputs)
 
     def _test(self, at: Level, outer: Sequence[Col]) -> tuple[str, bool]:
-        """[NOT] EXISTS or [NOT] IN, and whether it is negated."""
+        """[NOT] EXISTS or [NOT] IN, and whether its results can be taken back."""
         negated = not at.keeps_results and self._flag(2)
         word = "NOT " if negated else ""
         relations = self._settled(at)
@@ -210,13 +235,14 @@ class QueryMaker:
         value = self._pick(outer)
         same = expressions.of_type(source.columns, value.type)
         if not same or self._flag(2):
-            return f"{word}EXISTS (SELECT * FROM {source.text}{where})", negated
+            return f"{word}EXISTS (SELECT * FROM {source.text}{where})", negated or source.is_strict
         inner = self._pick(same)
         grouping = ""
         # Groups of a relation can change, so their results are not windowed again.
         if not conditions and self._flag(4) and not (is_relation and at.is_windowed):
             grouping = f" GROUP BY {inner.sql} HAVING COUNT(*) {self._pick(('> 1', '= 1'))}"
-        return f"{value.sql} {word}IN (SELECT {inner.sql} FROM {source.text}{where}{grouping})", negated
+        is_strict = negated or source.is_strict or bool(grouping)
+        return f"{value.sql} {word}IN (SELECT {inner.sql} FROM {source.text}{where}{grouping})", is_strict
 
     # ------------------------------------------------------------------- FROM
 
@@ -288,8 +314,11 @@ class QueryMaker:
         return self._stream(at)
 
     def _results(self, at: Level, depth: int) -> Source:
-        """A window over the results of a sub-query."""
-        if self._flag(2):
+        """A window over the results of a sub-query, or over what selects, projects and unites streams."""
+        if self._flag(3):
+            inner = self._tuples(depth)
+            text = inner.text
+        elif self._flag(2):
             inner_level = windows.level(self._draw, may_be_internal=False)
             inner = self._body(inner_level, depth - 1)
             operators = ["Istream", "Dstream"]
@@ -303,9 +332,36 @@ class QueryMaker:
         if not at.keeps_results and not at.is_periodic and self._flag(5):
             self._grows = True
             return self._aliased(f"(\n  {text})", inner, False)
-        made = windows.window(self._draw, at, self._tick, [])
+        made = windows.window(self._draw, at, self._tick, self._partitioning(inner.columns))
         self._grows = self._grows or made.is_unbounded
         return self._aliased(f"(\n  {text}) {made.text}", inner, made.is_strict)
+
+    def _tuples(self, depth: int) -> Select:
+        """A sub-query that is a stream: selections, projections and unions of streams."""
+        made = self._rows_of_stream(depth)
+        for _ in range(self._pick((0, 1, 0, 2))):
+            other = self._rows_of_stream(depth, [column.type for column in made.columns])
+            columns = (
+                replace(one, exact=one.exact and two.exact, small=one.small and two.small)
+                for one, two in zip(made.columns, other.columns, strict=True)
+            )
+            made = Select(f"{made.text}\n  UNION ALL {other.text}", tuple(columns))
+        return made
+
+    def _rows_of_stream(self, depth: int, types: Sequence[Type] | None = None) -> Select:
+        """A SELECT over all of a stream, or over one of these, with columns of the given types."""
+        if depth > 0 and self._flag(4):
+            inner = self._tuples(depth - 1)
+            source = self._aliased(f"(\n  {inner.text})", inner, False)
+        else:
+            stream, alias = self._pick(self._streams), self._alias()
+            window = self._pick(("", "", " [UNBOUNDED]"))
+            source = Source(f"{stream.name}{window} {alias}", _columns(alias, stream.columns))
+        wanted: Sequence[Type | None] = types or [None] * self._pick((1, 2, 3))
+        items = [expressions.expression(self._draw, source.columns, type_) for type_ in wanted]
+        where = f" WHERE {expressions.condition(self._draw, source.columns)}" if self._flag(2) else ""
+        outputs = tuple(item.named(f"c{i}") for i, item in enumerate(items))
+        return Select(f"SELECT {_listed([item.sql for item in items])} FROM {source.text}{where}", outputs)
 
     def _aliased(self, text: str, inner: Select, is_strict: bool, *, is_plain: bool = True) -> Source:
         alias = self._alias()

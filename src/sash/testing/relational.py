@@ -14,7 +14,10 @@ Hidden columns start with a dot that no name of CQL can have:
     ·ts     the timestamp of a tuple of a stream; ·sequence is its place in the order of arrival
     ·until  when the lifetime ends that the source gave a tuple, or a version of a relation's row
     ·from   when that version begins
-    ·start  the instant at which a row came to be: what a join with a non-retroactive relation goes by
+    ·branch  which window of UNION ALL a row comes from, where their order is asked for
+    ·start  the instant at which a row came to be
+    ·born   the instant at which the last of its tuples arrived: what a join with a non-retroactive relation
+            goes by
     ·end    the instant at which a row of an INTERNAL window can no longer be joined (see `mixed`)
 """
 
@@ -22,16 +25,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import duckdb
 import pyarrow as pa
 
 from sash.errors import InternalError
 from sash.lang import algebra
-from sash.lang.algebra import Node, WindowKind, WindowSpec
+from sash.lang.algebra import Node, SortKey, WindowKind, WindowSpec
+from sash.lang.growth import level_nodes
 from sash.testing.definitions import aggregate_sql
-from sash.testing.rows import Bag, normal_row
+from sash.testing.rows import Bag, Row, normal_row
 
 _connection = duckdb.connect(":memory:", config={"threads": 1})
 _registered: dict[str, pa.Table] = {}
@@ -89,13 +93,62 @@ def answers_at(
 ) -> list[Bag]:
     """The bags Q(τ) for all given instants, which are multiples of `unit`.
 
-    `derived` names the tables of streams that are answers of sub-queries, by the node under their window. In
-    a `mixed` plan, where only some windows are INTERNAL, rows of those are joined while they are live, and
-    the results stay until another window leaves them behind.
+    `derived` names the tables of streams that are answers of sub-queries, by their nodes. In a `mixed` plan,
+    where only some windows are INTERNAL, rows of those are joined while they are live, and the results stay
+    until another window leaves them behind.
     """
     answers: list[Bag] = [Counter() for _ in instants]
     if not instants:
         return answers
+    _register(tables, instants)
+    writer = _Writer(unit, derived or {}, mixed)
+    answer = f'SELECT "·i"{_quoted(plan.names)} FROM ({writer.relation(plan)})'
+    for number, *row in _connection.execute(answer).fetchall():
+        answers[number][normal_row(tuple(row))] += 1
+    return answers
+
+
+def arriving_at(
+    plan: Node,
+    instants: Sequence[int],
+    tables: Mapping[str, pa.Table],
+    *,
+    unit: int = 1,
+    derived: Mapping[Node, str] | None = None,
+) -> list[list[Row]]:
+    """The rows of Q(τ) that came to be after the instant before τ, by branch and order of arrival.
+
+    `plan` only selects, projects and unites windows.
+    """
+    rows: list[list[Row]] = [[] for _ in instants]
+    if not instants:
+        return rows
+    _register(tables, instants)
+    windows = [node for node in level_nodes(plan) if isinstance(node, algebra.Window)]
+    writer = _Writer(unit, derived or {}, branches=windows)
+    answer = f'SELECT "·i", "·start"{_quoted(plan.names)} FROM ({writer.relation(plan, born=True)})'
+    answer += ' ORDER BY "·i", "·branch", "·sequence"'
+    before = [-FOREVER, *instants]
+    for number, start, *row in _connection.execute(answer).fetchall():
+        if start > before[number]:
+            rows[number].append(normal_row(tuple(row)))
+    return rows
+
+
+def places_in_order(table: pa.Table, order: Sequence[SortKey]) -> list[int]:
+    """The places of rows in some order; those that are equally far from the top stay as they stand."""
+    _connection.register("·rows", table.append_column("·place", pa.array(range(table.num_rows), pa.int64())))
+    keys = [_sort_key(key) for key in order]
+    answer = f'SELECT "·place" FROM "·rows" ORDER BY {", ".join([*keys, _name("·place")])}'
+    return [place for (place,) in _connection.execute(answer).fetchall()]
+
+
+def _sort_key(key: SortKey) -> str:
+    nulls = "FIRST" if key.nulls_first else "LAST"
+    return f"{key.scalar.sql} {'DESC' if key.is_descending else 'ASC'} NULLS {nulls}"
+
+
+def _register(tables: Mapping[str, pa.Table], instants: Sequence[int]) -> None:
     for name, table in tables.items():
         # Registering costs as much as a small query.
         if _registered.get(name) is not table:
@@ -103,11 +156,23 @@ def answers_at(
             _registered[name] = table
     numbered = {"·i": pa.array(range(len(instants)), pa.int64()), "·at": pa.array(instants, pa.int64())}
     _connection.register("·instants", pa.table(numbered))
-    writer = _Writer(unit, derived or {}, mixed)
-    answer = f'SELECT "·i"{_quoted(plan.names)} FROM ({writer.relation(plan)})'
-    for number, *row in _connection.execute(answer).fetchall():
-        answers[number][normal_row(tuple(row))] += 1
-    return answers
+
+
+def lives_in(
+    window: algebra.Window,
+    tables: Mapping[str, pa.Table],
+    *,
+    unit: int = 1,
+    derived: Mapping[Node, str] | None = None,
+) -> list[tuple[int, int]]:
+    """When each row that ever is in a window enters it, and when it leaves."""
+    for name, table in tables.items():
+        if _registered.get(name) is not table:
+            _connection.register(name, table)
+            _registered[name] = table
+    lives = _Writer(unit, derived or {}).lives(window)
+    found = f'SELECT "·start", "·end" FROM ({lives}) WHERE "·start" < "·end"'
+    return _connection.execute(found).fetchall()
 
 
 def _name(name: str) -> str:
@@ -128,24 +193,22 @@ def _all(parts: Sequence[str]) -> str:
     return " AND ".join(f"({part})" for part in parts)
 
 
-def is_stream_of_tuples(node: Node) -> bool:
-    """Whether the node under a window keeps the tuples of one stream as they came, not answers of a query."""
-    while isinstance(node, algebra.Select | algebra.Project):
-        node = node.input
-    return isinstance(node, algebra.Stream)
-
-
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """Writes plans as SQL. `unit` is the grain of the instants."""
+    """Writes plans as SQL. `unit` is the grain of the instants; with `branches` rows know how they came."""
 
     unit: int
     derived: Mapping[Node, str] = field(default_factory=dict)
     mixed: bool = False
+    branches: Sequence[Node] = ()
+    # Below a join of windows.
+    joined: bool = False
 
     def _life(self, born: bool, of: str = "") -> str:
         """The hidden columns that say when a row came to be, and until when it can be joined."""
-        return _quoted(["·start", *(["·end"] if self.mixed else [])] if born else [], of)
+        hidden = ["·start", "·born", *(["·end"] if self.mixed else [])]
+        hidden += ["·branch", "·sequence"] if self.branches else []
+        return _quoted(hidden if born else [], of)
 
     def relation(self, node: Node, born: bool = False) -> str:
         """SQL of a node above the windows: ·i, its life if that is asked for, and the fields."""
@@ -199,15 +262,17 @@ class _Writer:
         parts = [f"{e.left.sql} = {e.right.sql}" for e in node.equalities]
         parts += [node.residual.sql] if node.residual is not None else []
         count = len(node.inputs)
+        inner = replace(self, joined=True)
         starts, ends = ([f't{i}."{name}"' for i in range(count)] for name in ("·start", "·end"))
         start, end = f"greatest({', '.join(starts)})", f"least({', '.join(ends)})"
         if self.mixed:
             parts.append(f"{start} < {end}")
-        joined = f"{self._below(node.inputs[0], born or self.mixed)} AS t0"
+        joined = f"{inner._below(node.inputs[0], born or self.mixed)} AS t0"
         for i, child in enumerate(node.inputs[1:], start=1):
             conditions = [f't0."·i" = t{i}."·i"', *(parts if i == count - 1 else [])]
-            joined += f" JOIN {self._below(child, born or self.mixed)} AS t{i} ON {_all(conditions)}"
-        life = f', {start} AS "·start"' if born else ""
+            joined += f" JOIN {inner._below(child, born or self.mixed)} AS t{i} ON {_all(conditions)}"
+        last = ", ".join(f't{i}."·born"' for i in range(count))
+        life = f', {start} AS "·start", greatest({last}) AS "·born"' if born else ""
         life += f', {end} AS "·end"' if born and self.mixed else ""
         return f'SELECT t0."·i"{life}{_quoted(node.names)} FROM {joined}'
 
@@ -222,7 +287,7 @@ class _Writer:
         kind = "LEFT JOIN" if node.is_outer else "JOIN"
         if settled:
             right = f'(SELECT "·from", "·until"{_renamed(relation)} FROM {_name(relation.name)})'
-            there = ['r."·from" <= l."·start"', 'l."·start" < r."·until"']
+            there = ['r."·from" <= l."·born"', 'l."·born" < r."·until"']
         else:
             right = self._below(relation)
             there = ['l."·i" = r."·i"']
@@ -267,11 +332,9 @@ class _Writer:
         """Of rows that are equally far from the top the smaller is first (see `rows`)."""
         if node.count is None:
             return self.relation(node.input)
-        order = [
-            f"{key.scalar.sql} {'DESC' if key.is_descending else 'ASC'} "
-            f"NULLS {'FIRST' if key.nulls_first else 'LAST'}"
-            for key in node.order
-        ] + [f"{_name(name)} ASC NULLS LAST" for name in node.names]
+        order = [_sort_key(key) for key in node.order] + [
+            f"{_name(name)} ASC NULLS LAST" for name in node.names
+        ]
         place = f'row_number() OVER (PARTITION BY "·i" ORDER BY {", ".join(order)})'
         ranked = f'SELECT *, {place} AS "·place" FROM {self._below(node.input)}'
         return f'SELECT "·i"{_quoted(node.names)} FROM ({ranked}) WHERE "·place" <= {node.count}'
@@ -280,16 +343,28 @@ class _Writer:
 
     def _window(self, node: algebra.Window, born: bool) -> str:
         """A tuple is in its window at the instants from ·start on and before ·end."""
-        spec = node.spec
-        tuples = f"({self._tuples(node.input)})"
-        lives = self._newest(spec, tuples) if spec.kind is WindowKind.ROWS else self._in_time(spec, tuples)
+        spec, lives = node.spec, self.lives(node)
         stays = self.mixed and spec.is_internal
         live = ['s."·start" <= n."·at"', 's."·start" < s."·end"' if stays else 'n."·at" < s."·end"']
-        life = _quoted(["·start"], "s") if born else ""
+        life = _quoted(["·start"], "s") + f', {self._born(spec)} AS "·born"' if born else ""
         if born and self.mixed:
             life += _quoted(["·end"], "s") if stays else f', {FOREVER} AS "·end"'
+        if self.branches:
+            life += f', {self.branches.index(node)} AS "·branch", s."·sequence"'
         columns = f'n."·i"{life}{_quoted(node.names, "s")}'
         return f'SELECT {columns} FROM "·instants" n JOIN ({lives}) s ON {_all(live)}'
+
+    def _born(self, spec: WindowSpec) -> str:
+        """When a tuple arrives; of a pair with OFFSET, or beside INTERNAL, when it is shown."""
+        if self.joined:
+            return 's."·start"' if self.mixed else f's."·ts" + {spec.offset}'
+        return 's."·ts"'
+
+    def lives(self, node: algebra.Window) -> str:
+        """Tuples with the instants at which they enter a window and leave it."""
+        tuples = f"({self._tuples(node.input)})"
+        is_counted = node.spec.kind is WindowKind.ROWS
+        return self._newest(node.spec, tuples) if is_counted else self._in_time(node.spec, tuples)
 
     def _in_time(self, spec: WindowSpec, tuples: str) -> str:
         """Rows come and go when the clock stands at a multiple of its unit, or of SLIDE."""
@@ -323,7 +398,7 @@ class _Writer:
     def _tuples(self, node: Node) -> str:
         """SQL of a node below a window: its fields, and each tuple's place in the stream."""
         hidden = '"·ts", "·sequence", "·until"'
-        if not is_stream_of_tuples(node):
+        if node in self.derived:
             return f"SELECT {hidden}{_quoted(node.names)} FROM {_name(self.derived[node])}"
         match node:
             case algebra.Stream():
@@ -334,6 +409,12 @@ class _Writer:
             case algebra.Project():
                 outputs = "".join(f", {o.scalar.sql} AS {_name(o.name)}" for o in node.outputs)
                 return f"SELECT {hidden}{outputs} FROM ({self._tuples(node.input)})"
+            case algebra.Union():
+                sides = [self._tuples(child) for child in node.children]
+                both = [f'SELECT *, {i} AS "·branch" FROM ({side})' for i, side in enumerate(sides)]
+                place = 'row_number() OVER (ORDER BY "·ts", "·branch", "·sequence") AS "·sequence"'
+                fields = f'"·ts", {place}, "·until"{_quoted(node.names)}'
+                return f"SELECT {fields} FROM ({' UNION ALL '.join(both)})"
         raise InternalError(f"{type(node).__name__} below a window is not a stream of tuples")
 
 

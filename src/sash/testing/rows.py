@@ -1,8 +1,8 @@
 """Rows of answers as Python values: when two are the same, and which comes first.
 
-Equality is SQL's: NaN is NaN and −0.0 is 0.0. The order of a sub-query's results within one instant, and of
-ties under LIMIT, is the order of their values, column by column, smallest first: FALSE before TRUE, strings
-by code points, NaN after every number, NULL after everything.
+Equality is SQL's: NaN is NaN and −0.0 is 0.0. Rows of one instant, where neither ORDER BY nor their arrival
+decides, and ties under LIMIT come in the order of their values, column by column, smallest first: FALSE
+before TRUE, strings by code points, NaN after every number, NULL after everything.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ Row = tuple[object, ...]
 Bag = Counter[Row]
 # Rows per (instant in microseconds, op); op is '' except for a change log.
 Answers = dict[tuple[int, str], Bag]
+# The same rows in the order in which they come.
+Listed = dict[tuple[int, str], list[Row]]
 
 
 def normal(value: object) -> object:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,9 +13,9 @@ from pathlib import Path
 from sash.lang import Program, bind_program
 from sash.runtime.report import BatchReport, Silent, Summary
 from sash.runtime.run import run_program
-from sash.testing.answers import read_answers, received, schema_of_answers
+from sash.testing.answers import listed, read_answers, schema_of_answers
 from sash.testing.cases import Case
-from sash.testing.rows import Answers
+from sash.testing.rows import Answers, Listed
 
 
 @lru_cache(maxsize=64)
@@ -32,6 +32,9 @@ class StopAfter(Silent):
         self.reports: list[BatchReport] = []
         self.summary: Summary | None = None
         self._batches = batches
+
+    def watches(self, query: str) -> bool:
+        return True
 
     def batch(self, report: BatchReport) -> None:
         self.reports.append(report)
@@ -53,21 +56,19 @@ class Outcome:
 
     def answers(self, query: str) -> Answers:
         """The answers of a query as its sink holds them, per (instant, op)."""
+        return {key: Counter(rows) for key, rows in self.listed(query).items()}
+
+    def listed(self, query: str) -> Listed:
+        """The same with rows in the order in which they were written."""
         definition = next(q for q in self.program.queries if q.name == query)
         schema = schema_of_answers(self.program, definition.plan)
         table = read_answers(definition.sink, schema, self.directory)
-        return received(self.program, definition.plan, table)
+        return listed(self.program, definition.plan, table)
 
-    def output(self, query: str) -> list[str]:
-        """The lines of a text sink, those of one instant sorted: what two equal runs have in common."""
+    def output(self, query: str) -> bytes:
+        """What a text sink holds."""
         sink = next(q.sink for q in self.program.queries if q.name == query)
-        scheme, _, path = sink.partition(":")
-        lines = (self.directory / path).read_text(encoding="utf-8").splitlines()
-
-        def instant(line: str) -> object:
-            return json.loads(line)["ts"] if scheme == "jsonl" else line.split(",", 1)[0]
-
-        return [line for _, group in itertools.groupby(lines, instant) for line in sorted(group)]
+        return (self.directory / sink.partition(":")[2]).read_bytes()
 
     def aside(self, stream: str, kind: str) -> list[dict[str, object]]:
         """The side file of a stream: `kind` is late or rejects."""
@@ -122,6 +123,15 @@ def difference(name: str, text: str, given: Answers, right: Answers) -> str:
     return (
         f"{name} is wrong at {wrong[0]} µs, op '{wrong[1]}'\n"
         f"  expected: {dict(right.get(wrong, {}))}\n  got:      {dict(given.get(wrong, {}))}\n{text}"
+    )
+
+
+def misplaced(name: str, text: str, given: Listed, right: Listed) -> str:
+    """The first instant whose rows are right but in another order than they must be."""
+    wrong = min(key for key in right if given[key] != right[key])
+    return (
+        f"{name} is out of order at {wrong[0]} µs, op '{wrong[1]}'\n"
+        f"  expected: {right[wrong]}\n  got:      {given[wrong]}\n{text}"
     )
 
 

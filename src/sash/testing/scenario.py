@@ -7,6 +7,7 @@ runtime, with any batch size, checkpoint and interruptions, and gives back what 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,8 @@ from sash.runtime.report import StreamCounts
 from sash.testing.cases import Case
 from sash.testing.oracle import Oracle, source_names
 from sash.testing.relations import MadeRelation
-from sash.testing.rows import Answers
-from sash.testing.runs import Outcome, StopAfter, bound, difference, run
+from sash.testing.rows import Answers, Listed
+from sash.testing.runs import Outcome, StopAfter, bound, difference, misplaced, run
 from sash.testing.streams import MadeStream
 
 __all__ = ["Outcome", "Scenario", "StopAfter"]
@@ -91,33 +92,45 @@ class Scenario:
 
     def expected(self) -> dict[str, Answers]:
         """The answers of every query, recomputed from the definition."""
+        return {
+            name: {key: Counter(rows) for key, rows in answers.items()}
+            for name, answers in self.expected_in_order().items()
+        }
+
+    def expected_in_order(self) -> dict[str, Listed]:
+        """The same with the rows of an instant in the order in which they must come."""
         program = self.program
         streams = {stream.name: stream.arrived() for stream in self.streams}
         relations = {relation.name: relation.arrived() for relation in self.relations}
         oracle = Oracle(program, streams, relations)
-        return {query.name: oracle.changes(query) for query in program.queries}
+        return {query.name: oracle.listed(query) for query in program.queries}
 
     def counts(self) -> dict[str, StreamCounts]:
         """How many rows of each stream and feed that a query reads are accepted, late and rejected."""
         program = self.program
-        slacks = {stream.name: stream.slack for stream in program.streams}
+        defined = {stream.name: stream for stream in program.streams}
         used = {name for query in program.queries for name in source_names(query.plan)}
         counts = {}
         for stream in self.streams:
             if stream.name in used:
                 arrived = stream.arrived()
-                accepted = len(arrived.in_time(slacks[stream.name]).ts)
-                counts[stream.name] = StreamCounts(accepted, len(arrived.ts) - accepted, stream.rejected)
+                known = defined[stream.name]
+                judged = Counter(arrived.judged(known.slack, known.max_ahead))
+                rejected = stream.rejected + judged["ahead"]
+                counts[stream.name] = StreamCounts(judged["accepted"], judged["late"], rejected)
         for relation in self.relations:
             if relation.name in used and relation.clock is not None:
                 counts[relation.name] = StreamCounts(len(relation.rows))
         return counts
 
     def check(self, outcome: Outcome) -> None:
-        """Assert that the run gave the right answers and lost no row."""
-        for name, right in self.expected().items():
+        """Assert that the run gave the right answers in the right order and lost no row."""
+        for name, in_order in self.expected_in_order().items():
+            right = {key: Counter(rows) for key, rows in in_order.items()}
             given = outcome.answers(name)
             assert given == right, difference(name, self.text, given, right)
+            listed = outcome.listed(name)
+            assert listed == in_order, misplaced(name, self.text, listed, in_order)
             answered = sum(sum(rows.values()) for rows in right.values())
             assert outcome.summary.answered[name] == answered, f"{name}: rows counted"
         self.check_rows(outcome)

@@ -85,6 +85,7 @@ class MadeStream:
     pieces: tuple[int, ...] = ()
     max_lifetime: int | None = None
     retain: int | None = None
+    max_ahead: int | None = None
 
     @property
     def columns(self) -> dict[str, str]:
@@ -98,6 +99,8 @@ class MadeStream:
     def declaration(self) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
         slack = f" SLACK {write_interval(self.slack)}" if self.slack else ""
+        if self.max_ahead is not None:
+            slack += f" MAX AHEAD {write_interval(self.max_ahead)}"
         if self.max_lifetime is not None:
             slack += f" LIFETIME BY life MAX LIFETIME {write_interval(self.max_lifetime)}"
         if self.retain is not None:

@@ -5,6 +5,7 @@
                                      before its commit (002, Definition 7.1)
     latest-window-serializable (LWS) that movement was the newest one at its commit (Definition 7.2)
     commit-order preserving (CPS)    transactions in conflict are in the order of their commits (section 7.6)
+    complete                         every query found its whole window in the synopsis or the rows it read
 
 Every read holds for the movements from the version that it saw to the one before the next version. A query
 read a true state if these stretches have a movement in common after which its sub-windows were the youngest
@@ -15,9 +16,9 @@ Costs: n log n for n events.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sash.transactions.events import Committed, Isolation, Moved, Query, SubWindow
+from sash.transactions.events import Committed, Covered, Isolation, Moved, Query, SubWindow
 from sash.transactions.graph import Edge, Reads, cycle, edges, reads_of
 from sash.transactions.history import History
 from sash.transactions.timeline import Timeline, shown
@@ -28,6 +29,7 @@ class Verdict:
     """A committed query: it read the windows as they were from movement `since` through `state`, if ever.
 
     `latest` was the newest movement when it committed, `named` the one that its answer claims to reflect.
+    `lacking` is a source that it read whose past does not reach as far back as the window.
     `why` tells what keeps it from a true or from the latest state.
     """
 
@@ -40,6 +42,7 @@ class Verdict:
     named: int
     is_instant_right: bool
     why: str = ""
+    lacking: Covered | None = None
 
     @property
     def is_window(self) -> bool:
@@ -48,6 +51,10 @@ class Verdict:
     @property
     def is_latest(self) -> bool:
         return self.state == self.latest
+
+    @property
+    def is_complete(self) -> bool:
+        return self.lacking is None
 
     @property
     def broken(self) -> str:
@@ -62,6 +69,11 @@ class Verdict:
             return f"its answer names movement {self.named}, but it reflects movement {self.state}"
         if not self.is_instant_right:
             return f"its answer does not name the instant of movement {self.named}"
+        if self.lacking is not None:
+            return (
+                f"its window begins after {self.lacking.after}, and {self.lacking.source} is complete only "
+                f"since {self.lacking.since}"
+            )
         return ""
 
 
@@ -86,6 +98,11 @@ class Classification:
         return all(verdict.is_latest for verdict in self.verdicts)
 
     @property
+    def is_complete(self) -> bool:
+        """Whether every query found all of its windows in what it read."""
+        return all(verdict.is_complete for verdict in self.verdicts)
+
+    @property
     def is_commit_order_preserving(self) -> bool:
         return self.disorder is None
 
@@ -100,11 +117,16 @@ def classify(history: History) -> Classification:
     queries, reads = history.queries(), reads_of(history, timeline)
     commits: dict[str, int] = {f"T{number}": place for number, place in timeline.settled.items()}
     verdicts = []
+    lacking: dict[int, Covered] = {}
     for position, event in enumerate(history.events):
+        if isinstance(event, Covered) and not event.is_whole:
+            lacking[event.transaction] = event
         if isinstance(event, Committed):
             commits[f"Q{event.transaction}"] = position
             query = queries[event.transaction]
-            verdicts.append(_judge(event, query, reads.get(event.transaction, Reads()), position, timeline))
+            read = reads.get(event.transaction, Reads())
+            verdict = _judge(event, query, read, position, timeline)
+            verdicts.append(replace(verdict, lacking=lacking.get(event.transaction)))
     # Queries that read a true state follow the movement that left it; there is a cycle only if one did not.
     is_window = all(verdict.is_window for verdict in verdicts)
     circle = () if is_window else cycle(edges(history, timeline, reads))

@@ -326,7 +326,7 @@ class Reader(Generic[V]):
             if self.committed is None and self._why is None:
                 home._note(home._scheduler.withdraw(self._number, "given up"))
             self._end()
-            for version in self._pins:
+            for version in self._pins:  # any order: each is let go of alone
                 copy = home._copies[version]
                 copy.pins -= 1
                 if copy.pins == 0 and not copy.is_live:

@@ -10,6 +10,7 @@ shorter window reads the panes (head − length, head].
     Read        r_Qk[i]: it reads a sub-window as movement `version` left it
     Handed      what movement `version` inserted into a sub-window that was already read (section 7.4.3)
     Undone      it reads an old copy again, to take back what that copy contributed (section 7.4.2)
+    Covered     which window its answer needs of a source, and since when that is complete
     Committed   c_Qk: the answer is that of the window after movement `state`
     Aborted     a_Qk
     Opened      a ring comes into being, empty
@@ -131,6 +132,24 @@ class Undone:
 
 
 @dataclass(frozen=True, slots=True)
+class Covered:
+    """The answer needs a window (after, until] of a source: a synopsis, or the rows that a stream keeps.
+
+    The source has everything that came after the instant `since`; None: everything.
+    """
+
+    transaction: int
+    source: str
+    after: int
+    until: int
+    since: int | None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.since is None or self.after >= self.since
+
+
+@dataclass(frozen=True, slots=True)
 class Committed:
     transaction: int
     state: int
@@ -157,5 +176,5 @@ class Grown:
     size: int
 
 
-Event = Opened | Grown | Moved | Settled | Began | Read | Handed | Undone | Committed | Aborted
+Event = Opened | Grown | Moved | Settled | Began | Read | Handed | Undone | Covered | Committed | Aborted
 Touch = Read | Handed | Undone

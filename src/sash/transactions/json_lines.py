@@ -8,6 +8,7 @@
     ["c", 2]                                     but here
     ["b", 1, "heavy", "lws", 0, [[0, 60]]]       transaction, query, promise, priority, windows
     ["r", 1, 0, 6, 2]                            transaction, ring, pane, version; "h" handed over, "u" undone
+    ["w", 1, "s0", 1000000, 6000000, null]       needs a window of a source, which is complete since …
     ["e", 1, 2, 6000000]                         committed: the state that the answer reflects, its instant
     ["a", 1, "why", 2]                           aborted, and the transaction that tries again or null
 
@@ -30,6 +31,7 @@ from sash.transactions.events import (
     Began,
     Change,
     Committed,
+    Covered,
     Event,
     Grown,
     Handed,
@@ -82,6 +84,8 @@ def encode(event: Event, places: Mapping[str, int]) -> str:
         case Read() | Handed() | Undone():
             name, pane = event.sub_window
             return _line([_LETTERS[type(event)], event.transaction, places[name], pane, event.version])
+        case Covered(transaction, source, after, until, since):
+            return _line(["w", transaction, source, after, until, since])
         case Committed(transaction, state, instant):
             return _line(["e", transaction, state, instant])
         case Aborted(transaction, why, again):
@@ -185,6 +189,8 @@ def _decode(value: Any, rings: list[str]) -> Event:
         case ["b", int(transaction), str(name), str(level), int(priority), [*windows]]:
             lengths = {_named(rings, ring): int(length) for ring, length in windows}
             return Began(transaction, Query(name, lengths, Isolation(level), priority))
+        case ["w", int(transaction), str(source), int(after), int(until), (int() | None) as since]:
+            return Covered(transaction, source, after, until, since)
         case ["e", int(transaction), int(state), int(instant)]:
             return Committed(transaction, state, instant)
         case ["a", int(transaction), str(why), (int() | None) as again]:

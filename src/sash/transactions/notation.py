@@ -15,6 +15,7 @@ from sash.transactions.events import (
     Began,
     Change,
     Committed,
+    Covered,
     Event,
     Grown,
     Handed,
@@ -105,7 +106,7 @@ def write_history(history: History) -> str:
                 words.append(f"cQ{k}")
             case Aborted(k):
                 words.append(f"aQ{k}")
-            case Began() | Opened() | Grown():
+            case Began() | Opened() | Grown() | Covered():
                 pass
     return " ".join(words)
 

@@ -14,6 +14,7 @@ from sash.transactions.events import (
     Began,
     Change,
     Committed,
+    Covered,
     Grown,
     Handed,
     Moved,
@@ -116,6 +117,9 @@ class Timeline:
                             f"transaction {event.transaction} reads {shown(event.sub_window)} as movement "
                             f"{event.version} left it, which did not write it",
                         )
+                case Covered(transaction):
+                    if transaction not in running:
+                        raise _impossible(position, f"transaction {transaction} reads but does not run")
                 case _:
                     if event.transaction not in running:
                         raise _impossible(position, f"transaction {event.transaction} ends but does not run")

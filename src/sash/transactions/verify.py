@@ -55,6 +55,8 @@ def _summary(history: History, found: Classification, title: str) -> Iterable[st
     yield _level("window-serializable", f"{torn:,} queries read no true state" if torn else "")
     yield _level("latest-window-serializable", f"{older:,} queries read another state" if older else "")
     yield _level("commit-order preserving", disorder)
+    short = sum(not verdict.is_complete for verdict in found.verdicts)
+    yield _level("complete", f"{short:,} queries read a part of their windows" if short else "")
 
 
 def _level(name: str, why_not: str) -> str:

@@ -261,6 +261,12 @@ class TestFailures:
         assert result.exit_code == 2
         assert "is a folder" in result.stderr
 
+    def test_a_byte_order_mark_is_passed_over(self, runner, tmp_path):
+        text = "CREATE STREAM s (t BIGINT) TIMESTAMP BY t FROM 'csv:s.csv';"
+        (tmp_path / "p.cql").write_text(text, encoding="utf-8-sig")
+        assert runner.invoke(app, ["check", str(tmp_path / "p.cql")]).exit_code == 0
+        assert runner.invoke(app, ["check", "-"], input=f"\ufeff{text}").exit_code == 0
+
     def test_a_program_must_be_utf8(self, runner, tmp_path):
         (tmp_path / "x.cql").write_bytes(b"SELECT \xff")
         result = runner.invoke(app, ["check", str(tmp_path / "x.cql")])

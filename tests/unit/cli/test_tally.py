@@ -5,8 +5,11 @@ started 0 s ........ 20 s: first batch begins .. 21 s: it ends .. 22 s .. 23 s
 
 from __future__ import annotations
 
-from sash.cli.tally import Tally
-from sash.runtime.report import BatchReport
+from pathlib import Path
+
+from sash.cli.hints import Hints
+from sash.cli.tally import Tally, kept_aside
+from sash.runtime.report import BatchReport, StreamCounts, Summary
 
 
 class Run:
@@ -50,3 +53,11 @@ def test_the_points_kept_stay_few():
     for second in range(1, 1001):
         run.batch(float(second), 1)
     assert len(run.tally._recent) <= 7
+
+
+def test_rows_that_are_kept_aside_are_named_only_while_they_are_there():
+    counts = {"s": StreamCounts(accepted=5, late=1)}
+    summary = Summary(1, 1.0, None, counts, {}, aside=Path("/tmp/made/aside"))
+    assert kept_aside(summary, Hints()) == "late and rejected rows are in /tmp/made/aside"
+    gone = kept_aside(summary, Hints(is_kept=False))
+    assert gone == "late and rejected rows are gone with the folder of the run: --keep DIR keeps them"

@@ -14,13 +14,18 @@ def number(row, column):
     return value
 
 
+def given(variant, step):
+    """What leaves a dataflow in a step, slice by slice."""
+    return [delta for slice_ in variant.flow.advance(step.sources, step.moment) for delta in slice_.values()]
+
+
 def changes(variant, through, step):
     """The changes that leave a dataflow, as a sorted list of (time unit, sign, values)."""
     found: list[tuple[int, int, tuple[object, ...]]] = []
     for each in variant.feed.steps(0, through, step):
-        (delta,) = variant.flow.advance(each.sources, each.moment).values()
-        values = zip(*(column.to_pylist() for column in delta.columns), strict=True)
-        found.extend(zip((delta.ts // SECOND).tolist(), delta.signs().tolist(), values, strict=True))
+        for delta in given(variant, each):
+            values = zip(*(column.to_pylist() for column in delta.columns), strict=True)
+            found.extend(zip((delta.ts // SECOND).tolist(), delta.signs().tolist(), values, strict=True))
     return sorted(found)
 
 
@@ -35,7 +40,7 @@ def standing(log):
 def stored(variant, through, step):
     """What a stored view holds after a run."""
     for each in variant.feed.steps(0, through, step):
-        variant.flow.advance(each.sources, each.moment)
+        given(variant, each)
     table = variant.flow.vertices[-1].operator.snapshot()["rows"]
     columns = [table.column(name).to_pylist() for name in table.column_names[2:]]
     return collections.Counter(zip(*columns, strict=True))

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from tests.unit.experiments.kit import number
+from tests.unit.experiments.kit import given, number
 
 from sash.experiments import join_algorithms, join_order
 from sash.experiments.drive import SECOND, Feed, planned
@@ -35,15 +35,15 @@ def results(variant, first, last, step):
     """Results of (first, last] in time units, by when they begin and end."""
     found: list[tuple[int, int, int]] = []
     for each in variant.feed.steps(first * STREAMS.ticks, last * STREAMS.ticks, step * STREAMS.ticks):
-        (delta,) = variant.flow.advance(each.sources, each.moment).values()
-        found.extend(
-            zip(
-                (delta.ts // SECOND).tolist(),
-                (delta.exp // SECOND).tolist(),
-                delta.columns[0].to_pylist(),
-                strict=True,
+        for delta in given(variant, each):
+            found.extend(
+                zip(
+                    (delta.ts // SECOND).tolist(),
+                    (delta.exp // SECOND).tolist(),
+                    delta.columns[0].to_pylist(),
+                    strict=True,
+                )
             )
-        )
     return sorted(found)
 
 

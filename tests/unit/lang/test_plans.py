@@ -51,7 +51,8 @@ def test_equal_meaning_is_equal_value(first, second):
         "Istream(SELECT a FROM s)",
         "SELECT AVG(a), MAX(b), VAR(a) FROM s",
         "SELECT d, COUNT(*) FROM s GROUP BY d",
-        "SELECT APPROX_QUANTILE(a, 0.9), APPROX_TOP(c, 3) FROM s",
+        "SELECT APPROX_QUANTILE(a, 0.9), APPROX_TOP(c, 3) FROM s [RANGE 1 DAY SLIDE 1 MIN]",
+        "SELECT APPROX_COUNT_DISTINCT(a) FROM s ALLOW UNBOUNDED STATE",
         "SELECT a FROM s UNION ALL SELECT a FROM u",
         "SELECT a FROM s, n WHERE a = k",
         "SELECT a FROM s, r WHERE a = k",
@@ -64,6 +65,17 @@ def test_equal_meaning_is_equal_value(first, second):
 )
 def test_bounded_state_is_taken(query):
     assert plan(query).fields
+
+
+@pytest.mark.parametrize("window", ["", "[UNBOUNDED]", "[UNBOUNDED SLIDE 1 MIN]"])
+@pytest.mark.parametrize(
+    "call", ["APPROX_COUNT_DISTINCT(a)", "APPROX_QUANTILE(a, 0.9)", "APPROX_TOP(c, 3)", "MIN(c)", "MAX(c)"]
+)
+def test_what_keeps_every_value_of_a_whole_stream_is_refused(call, window):
+    with pytest.raises(BindError) as refused:
+        plan(f"SELECT {call} AS x FROM s {window}")
+    assert refused.value.id == "unbounded-state"
+    assert refused.value.place is not None
 
 
 @pytest.mark.parametrize(

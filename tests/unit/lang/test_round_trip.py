@@ -150,6 +150,7 @@ def streams(draw):
         draw(maybe(INTERVALS, "RETAIN ")),
         draw(maybe(NAMES, "LIFETIME BY ")),
         draw(maybe(INTERVALS, "MAX LIFETIME ")),
+        draw(maybe(INTERVALS, "MAX AHEAD ")),
         " FROM 'csv:x'",
         draw(OPTIONS),
     ]

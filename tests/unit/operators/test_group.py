@@ -111,6 +111,23 @@ def test_monotone_queues_follow_rows_that_leave_as_they_came(type_: Type, data: 
     assert_follows(log, history, 1, calls)
 
 
+@pytest.mark.parametrize("type_", list(Type), ids=str)
+@given(data=st.data())
+def test_extremes_of_rows_that_never_leave_are_one_value_a_group(type_: Type, data: st.DataObject) -> None:
+    types = [Type.STRING, type_]
+    history = [Case(case.enter, None, case.values) for case in data.draw(histories(types))]
+    calls = [call(F.MIN, type_), call(F.MAX, type_)]
+
+    def between(operator: Grouping, number: int) -> Grouping:
+        fresh = grouping(types[:1], type_, calls, endless=True)
+        fresh.restore(operator.snapshot())
+        assert type_ is Type.STRING or fresh.state_rows <= 3 * len({case.values[0] for case in history})
+        return fresh
+
+    log = run(grouping(types[:1], type_, calls, endless=True), split(data, history, types), between)
+    assert_follows(log, history, 1, calls)
+
+
 @pytest.mark.parametrize("fifo", [False, True])
 @pytest.mark.parametrize("type_", [Type.BIGINT, Type.DOUBLE, Type.STRING], ids=str)
 def test_large_states_are_what_a_recomputation_says(type_: Type, fifo: bool) -> None:

@@ -31,6 +31,7 @@ from sash.runtime.run import run_program
 from sash.testing.runs import StopAfter
 
 __all__ = ["folder"]
+RETAINED = "TIMESTAMP BY ts RETAIN 40 SEC FROM 'json:a.jsonl'"
 TECHNIQUES = (
     "AUTO", "REBUILD 2x2", "NOREBUILD 2x3", "LAZYREBUILD 3x2", "LAZYNOREBUILD 2x2", "COUNTREBUILD 2x2",
     "COUNTNOREBUILD 2x2", "CHR-REBUILD 2x2", "CHR-NOREBUILD 2x2", "RANDOM-REBUILD 2x2",
@@ -86,6 +87,28 @@ def test_a_batch_that_is_cut_off_is_repeated(folder, monkeypatch, body, broken):
                 run(folder, text, batch_rows=13)
     watch, summary = run(folder, text, batch_rows=13)
     assert not summary.interrupted
+    assert watch.instants[-1] == 119 // 7 * 7_000_000
+
+
+@pytest.mark.parametrize("partitions", [None, 1, 3])
+@pytest.mark.parametrize("size", [13, 70])
+def test_archives_beside_an_aggregate_over_a_sliding_join(folder, partitions, size):
+    """What a join synopsis answers is what it is without archives; they hold what they hold without it."""
+    joined = """
+        CREATE INDEX by_k ON a (k) USING AUTO;
+        CREATE QUERY counts INTO 'jsonl:counts.jsonl' AS SELECT a.k, COUNT(*) AS n, SUM(b.v) AS s
+          FROM a [RANGE 9 SEC SLIDE 3 SEC], b [RANGE 6 SEC SLIDE 3 SEC] WHERE a.k = b.k GROUP BY a.k;
+    """
+    text = text_of(JOIN).replace("TIMESTAMP BY ts FROM 'json:a.jsonl'", RETAINED)
+    bare = text.partition("CREATE QUERY")[0]
+    run_program(bind_program(f"{bare}{joined}"), base_dir=folder, runtime="inline")
+    expected = sorted((folder / "counts.jsonl").read_text().splitlines())
+    second = text_of(LATEST, name="second").partition("CREATE ARCHIVE")[2]
+    text = f"{text}CREATE ARCHIVE{second}{joined}"
+    for _ in range(3):
+        run(folder, text, batch_rows=size, batches=1, partitions=partitions)
+    watch, _ = run(folder, text, batch_rows=size, partitions=partitions)
+    assert sorted((folder / "counts.jsonl").read_text().splitlines()) == expected
     assert watch.instants[-1] == 119 // 7 * 7_000_000
 
 

@@ -16,7 +16,7 @@ from sash.lang import bind_program
 from sash.operators.build import build
 from sash.operators.delta import NEVER, Delta
 from sash.plan.run_plan import plan_run
-from sash.runtime.cell import Cell, Work, batch_of
+from sash.runtime.cell import Cell, Work
 from sash.runtime.fragment import Fragment
 
 PROGRAM = """
@@ -107,9 +107,3 @@ def test_a_cell_without_a_directory_writes_nothing():
     cell = Cell("c", Fragment(build(PLAN)), None)
     applied(cell, 0, work(1, [1]))
     assert cell.files == ()
-
-
-def test_files_say_which_batch_they_are_of_also_half_written():
-    assert batch_of("1.0.00000012.log") == 12
-    assert batch_of(".answers.00000003.state.tmp") == 3
-    assert batch_of("something") == -1

@@ -13,6 +13,7 @@ from sash.runtime.desk import Desk, Served
 from sash.runtime.engine import Engine
 from sash.runtime.inline.pipeline import Inline
 from sash.runtime.options import Options
+from sash.runtime.report import Summary
 from sash.runtime.run import run_program
 from sash.runtime.sinks.jsonl import JsonLinesSink
 from sash.testing.runs import StopAfter
@@ -67,7 +68,8 @@ def test_a_program_with_more_and_fewer_queries_goes_on_with_those_that_stay(fold
     run(folder, STREAM, NEW, JOIN)
     assert (folder / "j.jsonl").read_text() == whole["j.jsonl"]
     assert whole["m.jsonl"].startswith(stopped)
-    assert instants(folder / "x.jsonl")[0] == 17, "a new query sees the rows from then on"
+    # Rows up to 16 had come before the new query did.
+    assert instants(folder / "x.jsonl")[0] == 20, "a new query answers when its window is whole"
     # Its state is let go of with the next commit, that of the others is still there.
     manifest = json.loads((folder / "state" / "manifest.json").read_text())
     assert [part[0] for part in manifest["parts"]] == [0, 1]
@@ -127,7 +129,7 @@ def test_a_part_whose_recipe_is_damaged_is_refused(folder):
     run(folder, STREAM, JOIN, NEW, batches=2)
     path = folder / "state" / "parts" / "1.json"
     path.write_text(path.read_text().replace("RANGE 4 SEC", "RANGE 5 SEC"))
-    with pytest.raises(CheckpointError, match="another version of Sash"):
+    with pytest.raises(CheckpointError, match="the state of another plan"):
         run(folder, STREAM, JOIN, NEW)
     path.write_text("{")
     with pytest.raises(CheckpointError, match="damaged"):
@@ -147,21 +149,36 @@ class Later(Desk):
             run.change(self._program)
 
 
-def test_a_stream_that_joins_a_run_has_come_as_far_as_time_has(folder):
-    count = "CREATE QUERY c INTO 'jsonl:c.jsonl' AS SELECT COUNT(*) AS n FROM o [UNBOUNDED];\n"
-    summary = run_program(
+COUNT = "CREATE QUERY c INTO 'jsonl:c.jsonl' AS SELECT COUNT(*) AS n FROM o [UNBOUNDED];\n"
+BOTH = "CREATE QUERY b INTO 'jsonl:b.jsonl' AS SELECT o.n FROM s [NOW], o [NOW] WHERE s.n = o.n;\n"
+
+
+def changed(folder: Path, *statements: str) -> Summary:
+    """A run to which, after 20 rows of s, queries over another stream come."""
+    return run_program(
         bind_program(STREAM + JOIN),
         base_dir=folder,
         runtime="inline",
         batch_rows=4,
         aside=folder / "aside",
-        desk=Later(5, STREAM + OTHER + JOIN + count),
+        desk=Later(5, "".join((STREAM, OTHER, JOIN, *statements))),
     )
+
+
+def test_a_stream_that_joins_a_run_has_come_as_far_as_those_that_it_is_read_with(folder):
+    summary = changed(folder, BOTH, COUNT)
     # 20 rows of s have been read, and everything before 20 is complete.
     assert summary.streams["o"].late == 19
     assert instants(folder / "c.jsonl")[0] == 20
     assert json.loads((folder / "c.jsonl").read_text().splitlines()[-1])["n"] == 21
     assert len((folder / "aside" / "o.late.jsonl").read_text().splitlines()) == 19
+
+
+def test_a_stream_that_is_read_by_itself_begins_with_its_first_row(folder):
+    summary = changed(folder, COUNT)
+    assert summary.streams["o"].late == 0
+    assert instants(folder / "c.jsonl")[0] == 1
+    assert json.loads((folder / "c.jsonl").read_text().splitlines()[-1])["n"] == 40
 
 
 def test_a_stream_that_nobody_reads_any_more_stays_until_it_is_dropped(folder):

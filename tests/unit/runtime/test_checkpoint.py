@@ -12,7 +12,7 @@ from tests.unit.synopses.synopsis_kit import plan_of
 from sash.errors import CheckpointError, SinkError
 from sash.lang import bind_program
 from sash.runtime import checkpoint as module
-from sash.runtime.checkpoint import Checkpoint, Manifest
+from sash.runtime.checkpoint import Checkpoint, Manifest, PartState
 from sash.runtime.clock import StreamState
 from sash.runtime.pane_files import PaneFile, PaneFolder
 from sash.runtime.recipe import fingerprint
@@ -81,8 +81,10 @@ def test_spelling_and_comments_make_no_other_program(stopped):
 
 def test_a_checkpoint_of_another_format_is_refused(stopped, monkeypatch):
     monkeypatch.setattr(module, "FORMAT", module.FORMAT + 1)
-    with pytest.raises(CheckpointError, match="is of another format"):
+    with pytest.raises(CheckpointError, match="has format") as caught:
         resume(stopped, scenario_of(20))
+    assert caught.value.id == "checkpoint-format"
+    assert "another checkpoint directory" in str(caught.value.hint)
 
 
 def test_a_checkpoint_of_another_runtime_is_refused(stopped):
@@ -170,13 +172,14 @@ def test_a_manifest_comes_back_as_it_was():
     manifest = Manifest(
         7,
         {"s": StreamState(99, -3, True, counts), "r": StreamState()},
-        42,
         {"s": {"row": 8}},
         True,
         {"q": {"size": 10}},
         {"q": 3},
         (PaneFile("a", "s0", 12, 99),),
         {"s.late.jsonl": {"size": 1}},
+        parts=(PartState(0, {"s": -3}, ("p",), None, {}, 42), PartState(1, {}, (), 17, {"s": 3}, 17)),
+        passed={"s": 42},
     )
     assert Manifest.from_json(manifest.to_json()) == manifest
 
@@ -320,7 +323,7 @@ def test_a_second_run_on_a_checkpoint_in_use_is_refused_and_a_later_one_is_not(t
 
 def test_a_refused_checkpoint_is_not_left_locked(tmp_path):
     first = Checkpoint(tmp_path / "state", "inline")
-    first.open()
+    first.begin(first.open())
     first.close()
     with pytest.raises(CheckpointError, match="another runtime"):
         Checkpoint(tmp_path / "state", "spark").open()

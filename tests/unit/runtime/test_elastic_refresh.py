@@ -203,3 +203,15 @@ def test_a_query_asks_for_another_refresh_when_the_run_goes_on_whenever_it_came(
         )
         modes.append({refreshed.is_elastic for refreshed in monitor.refreshes[-1].values()})
     assert modes == [{False}, {False}, {True}, {False}]
+
+
+def test_a_stream_that_begins_later_than_the_clock_stands_has_its_turn_when_it_comes(tmp_path):
+    # With SLACK the clock stands before the first row for a while.
+    (tmp_path / "s.csv").write_text("t,g,k,n,x\n" + "".join(f"{t},1,a,1,\n" for t in (-1, 0, -1, 5, 9, 14)))
+    stream = STREAM.replace("BY t", "BY t SLACK 2 US")
+    for name, refresh in (("elastic", "elastic"), ("exact", "exact")):
+        query = f"CREATE QUERY q INTO 'jsonl:{name}.jsonl' AS {SELECTS[0]} WITH (refresh = '{refresh}');"
+        run_program(bind_program(stream + query), base_dir=tmp_path, runtime="inline", batch_rows=1)
+    elastic, exact = (contents(tmp_path / f"{name}.jsonl", is_log=True) for name in ("elastic", "exact"))
+    assert elastic
+    assert elastic == {instant: at(exact, instant) for instant in elastic}

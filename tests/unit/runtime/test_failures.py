@@ -267,7 +267,7 @@ def test_an_output_that_is_replaced_is_noticed(tmp_path):
         path.rename(tmp_path / "away")
         path.write_text("")
 
-    with pytest.raises(SinkError, match="was replaced while the run was writing to it"):
+    with pytest.raises(SinkError, match="was changed by somebody else while the run was writing to it"):
         run(tmp_path, Then(2, replace))
 
 

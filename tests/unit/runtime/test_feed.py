@@ -195,11 +195,12 @@ class Live(Source):
 class Beating:
     """A feeder over live sources, and a clock on the wall that goes on when it is told to."""
 
-    def __init__(self, **sources: Live) -> None:
+    def __init__(self, *together: str, **sources: Live) -> None:
+        """`together` are the streams that each query reads, a letter each; left out, one reads all."""
         self.wall = 0.0
         self.sources = sources
         self.newest: dict[str, int | None] = dict.fromkeys(sources)
-        self.feeder = Feeder(sources, 10, 10, lambda: self.wall)
+        self.feeder = Feeder(sources, 10, 10, lambda: self.wall, together=together or None)
 
     def step(self, seconds: float = 0.0, **rows: int) -> dict[str, int] | None:
         """Let time pass, hand rows over, and give the beats of the next entry, None if there is none."""
@@ -247,3 +248,54 @@ def test_without_a_heartbeat_everybody_waits():
     feed = Beating(a=Live("a", None), b=Live("b", None))
     assert feed.step(a=100, b=90) == {}
     assert feed.step(1_000.0) is None
+
+
+def test_a_stream_waits_only_for_those_that_a_query_reads_with_it():
+    #  a and b are read together, c alone: b is silent
+    feed = Beating("ab", "c", a=Live("a", None), b=Live("b", None), c=Live("c", None))
+    assert feed.step(a=100, b=90, c=5) == {}
+    for instant in (200, 300, 400):
+        assert feed.step(a=instant, c=instant) == {}
+    assert feed.newest == {"a": 100, "b": 90, "c": 400}
+    assert feed.step(b=150) == {}
+    assert feed.step() == {}
+    assert feed.newest["a"] == 400, "b has caught up"
+
+
+def test_a_stream_waits_for_those_that_queries_connect_it_with():
+    feed = Beating("ab", "bc", "d", **{name: Live(name, None) for name in "abcd"})
+    assert feed.step(a=100, b=90, c=80, d=7) == {}
+    assert feed.step(a=200, b=200, d=8) == {}
+    assert feed.newest == {"a": 100, "b": 90, "c": 80, "d": 8}
+    assert feed.step(c=150) == {}
+    assert feed.step() == {}
+    assert feed.newest == {"a": 100, "b": 200, "c": 150, "d": 8}, "b was the slowest, then a"
+    assert feed.step() == {}
+    assert feed.newest == {"a": 200, "b": 200, "c": 150, "d": 8}
+
+
+def test_time_goes_on_with_the_clock_on_the_wall_for_streams_that_are_read_by_themselves():
+    feed = Beating("a", "b", a=Live("a", 2.0), b=Live("b", None))
+    assert feed.step(a=1_000_000, b=50) == {}
+    assert feed.step(1.0, b=60) == {}
+    assert feed.step(1.5, b=70) == {"a": 3_500_000}, "b goes on, and moves nobody else"
+    assert feed.step(1.0, b=80) == {"a": 4_500_000}
+    assert feed.step(0.5) is None, "not more often than the heartbeat"
+
+
+def test_a_silent_stream_goes_on_with_those_of_its_own_queries():
+    feed = Beating("ab", "c", a=Live("a", None), b=Live("b", 5.0), c=Live("c", None))
+    assert feed.step(a=100, b=90, c=7) == {}
+    assert feed.step(6.0, a=200, c=1_000_000) == {"b": 100}
+    assert feed.step(0.0, a=300) == {"b": 200}
+
+
+def test_queries_that_come_and_go_change_who_waits_for_whom():
+    feed = Beating("a", "b", a=Live("a", None), b=Live("b", None))
+    assert feed.step(a=100, b=90) == {}
+    assert feed.step(a=200) == {}
+    feed.feeder.change(feed.sources, ["ab"])
+    assert feed.step(a=300) is None, "a is ahead of b by more than it moved on"
+    feed.feeder.change(feed.sources, ["a"])
+    assert feed.step() == {}
+    assert feed.newest["a"] == 300

@@ -93,8 +93,9 @@ def test_a_question_is_answered_over_the_windows_of_its_instant(folder, batches)
 def test_joins_relations_and_feeds_are_as_they_are_at_the_instant(folder):
     peek = stopped(folder, 6)
     snapshot = peek.snapshot()
-    assert snapshot.through is not None
-    through = snapshot.through // 1_000_000
+    reached = snapshot.through(["s"])
+    assert reached is not None
+    through = reached // 1_000_000
     rows = rows_of(folder, "s", through, 10)
     words = {"a": "ant", "b": "bee"}
     joined = peek.ask("SELECT s.n, w.word FROM s [RANGE 10 SEC] s, w WHERE s.k = w.k;").table.to_pylist()
@@ -133,7 +134,7 @@ def test_what_the_streams_do_not_keep_is_refused(folder):
 
 def test_as_long_as_nothing_is_gone_every_window_can_be_asked_about(folder):
     peek = stopped(folder, 2)
-    through = peek.snapshot().through
+    through = peek.snapshot().through(["s"])
     assert through is not None
     (row,) = peek.ask("SELECT COUNT(*) AS n FROM s [UNBOUNDED];").table.to_pylist()
     assert row["n"] == len(rows_of(folder, "s", through // 1_000_000))
@@ -143,7 +144,7 @@ def test_as_long_as_nothing_is_gone_every_window_can_be_asked_about(folder):
 def test_old_rows_are_let_go_of(folder):
     peek = stopped(folder, None, batch_rows=4)
     snapshot = peek.snapshot()
-    assert snapshot.through == 59_000_000
+    assert snapshot.through(["s"]) == 59_000_000
     assert all(file.newest > 39_000_000 for file in snapshot.kept)
     names = {path.name for path in (folder / "state" / "retained").iterdir()}
     assert names == {file.name for file in snapshot.kept}
@@ -175,11 +176,12 @@ class Asking(Desk):
     def serve(self, run: Served) -> None:
         super().serve(run)
         snapshot = None if self.ledger is None else self.ledger.latest
-        if snapshot is None or snapshot.through is None:
+        through = None if snapshot is None else snapshot.through(["s"])
+        if through is None:
             return
         text = STREAM + "SELECT SUM(n) AS n, COUNT(*) AS c FROM s [RANGE 6 SEC];"
         answer = look(bind_program(text), self.ledger, self.folder)
-        rows = rows_of(self.folder, "s", snapshot.through // 1_000_000, 6)
+        rows = rows_of(self.folder, "s", through // 1_000_000, 6)
         # Before the first row there is no answer.
         total = sum(n for _, _, n in rows)
         assert answer.table.to_pylist() == ([{"n": total, "c": len(rows)}] if rows else [])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import pickle
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,12 @@ import pytest
 from sash.errors import CheckpointError
 from sash.operators.cut import TOP
 from sash.runtime.cell import StateFile
-from sash.runtime.partitions import ALL, NEWS, Message, News, gather
+from sash.runtime.partitions import ALL, CODEC, NEWS, Message, News, gather
 
 
 def large_news() -> tuple[News, Message]:
     news = News(cell="1.0", files=tuple(StateFile(f"{i:0100d}", i, i) for i in range(1_000)))
-    return news, Message(ALL, TOP, TOP, NEWS, 0, pickle.dumps(news, 5))
+    return news, Message(ALL, TOP, TOP, NEWS, 0, CODEC.to_bytes(news))
 
 
 def test_large_news_reach_the_driver_by_post(tmp_path):
@@ -29,7 +28,7 @@ def test_large_news_reach_the_driver_by_post(tmp_path):
 
 
 def test_a_small_message_is_not_posted(tmp_path):
-    message = Message(ALL, TOP, TOP, NEWS, 0, pickle.dumps(News(), 5))
+    message = Message(ALL, TOP, TOP, NEWS, 0, CODEC.to_bytes(News()))
     assert message.posted(tmp_path) is message
     assert list(tmp_path.iterdir()) == []
 

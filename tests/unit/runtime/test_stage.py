@@ -80,7 +80,7 @@ def test_late_rows_are_kept_in_full_with_their_place_and_by_how_much(tmp_path):
     )
     plan = plan_run(program)
     (chunk,) = open_source(program.streams[0], tmp_path).plan({}, 100).chunks
-    result = run_chunk(plan, chunk, None)
+    result = run_chunk(plan, chunk)
     assert (result.accepted, result.oldest, result.newest) == (2, 10_000_000, 11_000_000)
     assert result.rejected.column("row").to_pylist() == [2]
     late = result.late.to_pylist()
@@ -103,7 +103,7 @@ def test_a_chunk_gives_the_same_result_twice(tmp_path):
     )
     plan = plan_run(program)
     (chunk,) = open_source(program.streams[0], tmp_path).plan({}, 100).chunks
-    one, two = run_chunk(plan, chunk, None), run_chunk(plan, chunk, None)
+    one, two = run_chunk(plan, chunk), run_chunk(plan, chunk)
     assert one.late.equals(two.late)
     assert (one.accepted, one.newest, one.oldest) == (two.accepted, two.newest, two.oldest)
     (left,), (right,) = one.partials, two.partials

@@ -79,10 +79,11 @@ def test_a_join_query_that_comes_while_a_run_goes_on_tells_from_when_its_windows
         longer = session.query(join.format(40), name="longer")
         answer = next(iter(longer))
         rows = {row["name"]: row for row in session.sql("SHOW QUERIES").to_pylist()}
-        assert rows["first"]["whole_from"] is None
+        assert rows["first"]["whole_from"] == first.whole_from == 1_767_225_600_000_000
         assert rows["longer"]["synopses"] == rows["first"]["synopses"]
         begun = int(answer.at.timestamp() * 1_000_000)
-        assert begun < rows["longer"]["whole_from"] <= begun + 40_000_000
+        # Its first answer is that of the first slide at which its windows are whole.
+        assert rows["longer"]["whole_from"] == longer.whole_from == begun
 
 
 def test_elastic_refresh_skips_boundaries_and_says_so(tmp_path):

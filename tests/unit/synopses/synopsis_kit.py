@@ -79,8 +79,8 @@ class Fed:
         streams = advanced(self.plane.streams, results, ["s"] if end else [])
         self.plane.absorb(harvest, streams, {0: begun(self.plane.parts[0].first, results)})
         self.batches += 1
-        for name, tables in self.plane.answer(self.batches, harvest).items():
-            self.tables[name].extend(tables)
+        for name, table in self.plane.answer(self.batches, harvest):
+            self.tables[name].append(table)
 
     def partials(self, rows: Sequence[Row]) -> list[Partial]:
         return partials_of(rows, self.plan.synopses_of("s"))

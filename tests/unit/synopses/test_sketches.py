@@ -124,7 +124,7 @@ def packets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def answers(folder: Path, name: str, beside: str = "", **options: Any) -> dict[str, Any]:
     program = bind_program(STREAM + APPROXIMATE.format(out=name) + beside)
     outcome = run(program, folder, **options)
-    return {query: [json.loads(line) for line in outcome.output(query)] for query in "qv"}
+    return {query: [json.loads(line) for line in outcome.output(query).splitlines()] for query in "qv"}
 
 
 def test_answers_are_near_and_do_not_depend_on_batches_restarts_or_other_queries(packets: Path) -> None:

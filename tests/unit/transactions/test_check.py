@@ -15,6 +15,7 @@ from sash.transactions.events import (
     Began,
     Change,
     Committed,
+    Covered,
     Event,
     Handed,
     Isolation,
@@ -28,8 +29,10 @@ from sash.transactions.events import (
 )
 from sash.transactions.graph import reads_of
 from sash.transactions.history import History
+from sash.transactions.json_lines import read_history_file, write_history_file
 from sash.transactions.notation import parse_history
 from sash.transactions.timeline import Timeline
+from sash.transactions.verify import verify_file
 
 # Seeds instead of st.randoms(): a history has hundreds of draws.
 RANDOM = st.integers(0, 2**32).map(Random)
@@ -189,3 +192,29 @@ def test_reading_twice_and_taking_back_or_handing_over_what_was_not_read_is_no_s
 def test_what_cannot_have_happened_is_refused_with_its_place(events):
     with pytest.raises(HistoryError, match=f"event {len(events)} "):
         classify(History.of([RING], events, start=2, instant=20))
+
+
+def test_a_query_that_reads_a_part_of_its_window_does_not_get_what_it_was_promised(tmp_path):
+    """
+    since      |--------------------->
+    window  |--------------|
+            4    6         10
+    """
+    ring = Ring("p", 10)
+    for since, is_complete in ((None, True), (4, True), (6, False)):
+        events: list[Event] = [
+            Moved(1, 10, (Change("p", 0, 9),)),
+            Began(1, Query("q", {"p": 1})),
+            Read(1, SubWindow("p", 9), 1),
+            Covered(1, "s0", 4, 10, since),
+            Committed(1, 1, 10),
+        ]
+        history = History.of((ring,), events)
+        path = tmp_path / f"{since}.jsonl"
+        write_history_file(path, history)
+        assert read_history_file(path).histories == (history,)
+        found = classify(history)
+        assert found.is_complete is is_complete
+        assert (found.violation is None) is is_complete
+        said = verify_file(path)
+        assert ("complete only since 6" in (said.violation or "")) is not is_complete

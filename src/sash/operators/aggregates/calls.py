@@ -72,11 +72,13 @@ class Calls:
         types: Sequence[pa.DataType],
         *,
         fifo: bool,
+        endless: bool = False,
         cut: Cut | None = None,
     ) -> None:
         """`cut`: where sub-windows end, if rows leave in the order in which they came."""
         self.types = tuple(types)
-        self._fifo = fifo
+        self._fifo = fifo or endless
+        self._endless = endless
         self._cut = cut
         self._arguments: dict[ArgumentKey, Argument] = {_ROWS: Rows()}
         self._rows = Counts()
@@ -108,9 +110,9 @@ class Calls:
             case _F.VAR | _F.VAR_POP | _F.STDDEV | _F.STDDEV_POP:
                 return self._measured(call, "moments", key, lambda: Moments(is_double=is_double))
             case _F.MIN if self._fifo:
-                return self._measured(call, "min", key, lambda: MonotoneQueues(argument, is_max=False))
+                return self._measured(call, "min", key, lambda: self._queues(argument, is_max=False))
             case _F.MAX if self._fifo:
-                return self._measured(call, "max", key, lambda: MonotoneQueues(argument, is_max=True))
+                return self._measured(call, "max", key, lambda: self._queues(argument, is_max=True))
             case _F.MIN | _F.MAX | _F.QUANTILE | _F.APPROX_QUANTILE:
                 plan = self._measured(call, "values", key, lambda: OrderedValues(argument))
                 values = self._measures["values", key]
@@ -131,6 +133,9 @@ class Calls:
                 )
             case _:
                 raise InternalError(f"{function.value} has no incremental form")
+
+    def _queues(self, argument: Argument, *, is_max: bool) -> MonotoneQueues:
+        return MonotoneQueues(argument, is_max=is_max, endless=self._endless)
 
     def _argument(self, position: int, *, is_distinct: bool) -> ArgumentKey:
         type_ = self.types[position]

@@ -4,6 +4,8 @@ A queue holds the values that can still become the extreme: one is dropped when 
 good, so the queue is sorted, the extreme stands at its head, and a row costs a constant time, amortised. Rows
 are known by their number in the order of arrival, so it does not matter in which order the departures of one
 instant are given. The order in which rows of one group enter does matter.
+
+Where rows never leave (`endless`), only the extreme itself is held.
 """
 
 from __future__ import annotations
@@ -73,6 +75,7 @@ def _follow(
     ordinals: Ints,
     marks: Ints,
     is_max: bool,
+    endless: bool,
     nodes: Ints,
     about: Ints,
     queues: Ints,
@@ -90,7 +93,8 @@ def _follow(
                 if (is_max and last > value) or (not is_max and last < value):
                     break
                 _drop(queue[_TAIL], nodes, about, queue)
-            _push(value, queue[_CAME], nodes, about, queue)
+            if not endless or queue[_TAIL] < 0:
+                _push(value, queue[_CAME], nodes, about, queue)
             queue[_CAME] += 1
         elif signs[i] < 0:
             queue[_WENT] += 1
@@ -124,9 +128,10 @@ def _entries(rows: Ints, nodes: Ints, queues: Ints, owners: Ints, values: Ints, 
 class MonotoneQueues(Measure):
     """`samples` are ordinals; 0 where there is no value."""
 
-    def __init__(self, argument: Argument, *, is_max: bool) -> None:
+    def __init__(self, argument: Argument, *, is_max: bool, endless: bool = False) -> None:
         self._argument = argument
         self._is_max = is_max
+        self._endless = endless
         self._nodes = np.zeros((64, 4), dtype=np.int64)
         self._about = np.array([-1, 0], dtype=np.int64)
         _link_free(self._nodes, self._about, 0)
@@ -149,6 +154,7 @@ class MonotoneQueues(Measure):
                 given.ordinals,
                 events.marks,
                 self._is_max,
+                self._endless,
                 self._nodes,
                 self._about,
                 self._queues,

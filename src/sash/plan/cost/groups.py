@@ -82,8 +82,9 @@ def _strict_distinct(base: Estimate, side: Side, context: Context) -> Estimate:
 def estimate_aggregate(node: algebra.Aggregate, inputs: tuple[Estimate, ...], context: Context) -> Estimate:
     """Grouping: every arrival and every expiration gives a new value of its group (2.2.2, 3.5.2).
 
-    The input is stored until it expires, the values in an array by group. A new value replaces the old
-    one without a negative tuple. With a SLIDE there is at most one new value per group and slide.
+    The input is stored until it expires, the values in an array by group; beside it, what is counted for
+    MEDIAN, TOP, DISTINCT and their like. A new value replaces the old one without a negative tuple. With a
+    SLIDE there is at most one new value per group and slide.
     """
     rows = inputs[0]
     keys = {f"k{i}": distinct_values(key, rows.distinct) for i, key in enumerate(node.keys)}
@@ -96,6 +97,13 @@ def estimate_aggregate(node: algebra.Aggregate, inputs: tuple[Estimate, ...], co
     if rows.period:
         rate = min(rate, groups / rows.period)
     buffers: tuple[Buffer, ...] = (Buffer(BufferKind.ARRAY, groups, rate),)
+    # Each value of a group is counted where that is what its answer is made of; the work is in `update`.
+    counted = {
+        call.argument for call in node.calls if not call.has_bounded_state and call.argument is not None
+    }
+    values = sum(min(rows.live, groups * distinct_values(each, rows.distinct)) for each in counted)
+    if values:
+        buffers = (*buffers, Buffer(BufferKind.HASH, values))
     if not is_monotonic and not rows.replaces:
         buffers = (keep(inputs, 0, context, is_eager=True), *buffers)
     processing = rows.rate_out * update + (0.0 if is_announced else expirations * update)

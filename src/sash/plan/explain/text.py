@@ -23,7 +23,7 @@ from sash.plan.having import loosest, probe_of
 from sash.plan.join_synopses import plan_joins, readers_in
 from sash.plan.measures import Kept, algebra_of
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery, SynopsisSpec, is_periodic, plan_periodic
-from sash.plan.run_plan import standing_in
+from sash.plan.run_plan import sources_in, standing_in
 from sash.plan.sketches import BOUNDS, HASHES, POINTS, SketchKind, sketched, written
 from sash.plan.synopsis_choice import Method, choose_synopsis, workload_of
 from sash.plan.value_indexes import choose_value_index, index_on
@@ -105,7 +105,9 @@ def explanations(program: Program, run: Run | None = None) -> list[Explained]:
             raise
         # Who reads one join synopsis shares the join; nobody else does.
         read = joined[query.name][0].name if query.name in joined else None
-        planned.append(replace(found, choices=(found.choices, read), runs=number < len(standing)))
+        # Queries of other sources have another watermark.
+        alike = found.choices, read, sources_in(query.plan)
+        planned.append(replace(found, choices=alike, runs=number < len(standing)))
     # Periodic queries share synopses, which their notes name; the others share operators.
     continuous = (found for found, query in zip(planned, queries, strict=True) if not is_periodic(query))
     shared = iter(with_sharing(continuous))

@@ -7,9 +7,9 @@
 
 Selections pass time-based windows, because a row's lifetime does not depend on other rows. They do not pass
 windows counted in rows: the n newest rows that satisfy p are not those of the n newest rows that satisfy p.
-They pass PARTITION BY … ROWS only if they read nothing but the partitioning columns, and a group-by only if
-they read nothing but its keys. They do not pass a window over a sub-query: its first row, whatever it is, is
-when the answers begin.
+They pass PARTITION BY … ROWS without SLIDE only if they read nothing but the partitioning columns, and a
+group-by only if they read nothing but its keys. They do not pass a window over a sub-query: its first row,
+whatever it is, is when the answers begin.
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ def _passes(part: Scalar, window: algebra.Window) -> bool:
     if not _is_of_stream(window.input):
         return False
     if window.spec.kind is WindowKind.ROWS:
+        if window.spec.slide not in (None, 1):
+            # The answers begin when a partition has moved for the first time, whichever it is.
+            return False
         return bool(window.spec.partition) and set(window.spec.partition).issuperset(part.inputs)
     return True
 

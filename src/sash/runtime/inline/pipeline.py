@@ -6,18 +6,19 @@ With `partitions` the operators are divided as on Spark, and their partitions ta
 from __future__ import annotations
 
 import contextlib
-import pickle
+import shutil
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
 
 from sash.lang import Program
 from sash.operators.cut import TOP, Cut
-from sash.runtime.batches import Newest
+from sash.runtime.batches import Bars
 from sash.runtime.desk import Desk
 from sash.runtime.divided import DividedPlan, DividedSynopses
 from sash.runtime.engine import Engine
 from sash.runtime.feed import Entry
+from sash.runtime.files import told
 from sash.runtime.harvest import Harvest
 from sash.runtime.options import Options
 from sash.runtime.partitions import Message, Partition, gather, scatter, wake
@@ -25,6 +26,7 @@ from sash.runtime.report import Summary
 from sash.runtime.scratch import scratch_folder
 from sash.runtime.sources import Chunk
 from sash.runtime.stage import ChunkResult, run_chunk
+from sash.runtime.stopping import Look, leaving, on_leave
 
 # How long to wait before looking again for new input, in seconds.
 _IDLE = 0.05
@@ -33,17 +35,23 @@ _IDLE = 0.05
 def run_inline(program: Program, options: Options, stop: threading.Event, desk: Desk) -> Summary:
     """Run until all input has ended or `stop` is set."""
     with scratch_folder() as scratch:
-        engine = Engine(program, options, "inline", cores=1, state=scratch, partitions=options.partitions)
+        on_leave(stop, lambda: shutil.rmtree(scratch, ignore_errors=True))
+        look, parts = Look(stop), options.partitions
+        engine = Engine(program, options, "inline", cores=1, state=scratch, partitions=parts, look=look)
         try:
             engine.load()
-            with contextlib.closing(Inline(engine)) as run:
+            with (
+                contextlib.closing(Inline(engine)) as run,
+                leaving(stop, look, lambda: engine.leave(scratch)),
+                engine.abandoning(),
+            ):
                 if not engine.is_finished:
                     engine.open_outputs()
                 while not engine.is_finished and not stop.is_set():
                     desk.serve(engine)
                     entry = engine.pending_entry() or engine.next_entry()
                     if entry is None:
-                        stop.wait(_IDLE)
+                        stop.wait(engine.wait(_IDLE))
                     else:
                         engine.take(entry, run.batch)
                         engine.forget_entries(entry.number + 1)
@@ -57,7 +65,6 @@ class Inline:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._cuts: dict[int, bytes] = {}
         of, durable = engine.partitions or 0, engine.options.checkpoint is not None
         self._partitions = [
             Partition(
@@ -67,6 +74,7 @@ class Inline:
                 of,
                 engine.cells_directory,
                 durable=durable,
+                look=engine.look,
             )
             for i in range(of)
         ]
@@ -76,23 +84,31 @@ class Inline:
         return self._engine.divided_plan()
 
     def _cut_of(self, part: int) -> Cut:
-        """A copy: each cell has operators of its own."""
-        if part not in self._cuts:
-            self._cuts[part] = pickle.dumps(self._engine.plane.parts[part].continuous.cut, 5)
-        cut: Cut = pickle.loads(self._cuts[part])
-        return cut
+        operators = self._engine.plane.parts[part].continuous.operators
+        assert operators is not None
+        return operators.cut()
 
-    def batch(self, entry: Entry, chunks: Sequence[Chunk], newest: Newest) -> Harvest:
+    def batch(self, entry: Entry, chunks: Sequence[Chunk], bars: Bars) -> Harvest:
         plan, keep = self._engine.plan, self._engine.keep(entry.number)
-        results = [run_chunk(plan, chunk, newest[chunk.stream, chunk.sequence], keep) for chunk in chunks]
+        results = []
+        for chunk in chunks:
+            self._engine.look()
+            results.append(run_chunk(plan, chunk, bars[chunk.stream, chunk.sequence], keep))
         return self._divided(entry, results) if self._partitions else Harvest(results)
 
     def close(self) -> None:
         for partition in self._partitions:
             partition.close()
+        if self._partitions:
+            shutil.rmtree(self._engine.mail_directory, ignore_errors=True)
 
     def _divided(self, entry: Entry, results: Sequence[ChunkResult]) -> Harvest:
         turn, routes, of = self._engine.turn(entry), self._engine.routes, len(self._partitions)
+        mailbox = self._engine.mail_directory
+        # The driver has read what the batch before has posted.
+        shutil.rmtree(mailbox, ignore_errors=True)
+        with told(mailbox, "make"):
+            mailbox.mkdir()
         waiting: dict[int, dict[int, list[Message]]] = defaultdict(lambda: defaultdict(list))
         sent = [message for result in results for message in scatter(routes, result, of)]
         for message in (*wake(routes, of), *sent):
@@ -100,6 +116,7 @@ class Inline:
         for stage in range(1, routes.stages + 1):
             for target, partition in enumerate(self._partitions):
                 files = self._engine.files_before(stage, target)
-                for message in partition.run(stage, turn, waiting[stage][target], files):
+                messages = waiting[stage].pop(target, [])
+                for message in partition.run(stage, turn, messages, files, mailbox):
                     waiting[message.stage][message.target].append(message)
         return gather(waiting[TOP][TOP])

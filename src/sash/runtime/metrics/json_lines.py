@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sash.runtime.metrics.output import Output, Warn
-from sash.runtime.report import DRIVER, BatchReport, Held, OperatorTally, Refreshed, Silent
+from sash.runtime.report import DRIVER, AnswerRecord, BatchReport, Held, OperatorTally, Refreshed, Silent
 
 
 class JsonLinesMetrics(Silent):
@@ -61,6 +61,7 @@ def record(report: BatchReport, now: float) -> dict[str, Any]:
                 "accepted": counts.accepted,
                 "late": counts.late,
                 "rejected": counts.rejected,
+                "slack": report.slacks.get(name),
                 "newest": report.newest.get(name),
                 "behind": _rounded(report.behind[name]) if name in report.behind else None,
             }
@@ -68,10 +69,12 @@ def record(report: BatchReport, now: float) -> dict[str, Any]:
         },
         "queries": {
             name: {
-                "rows": report.answers[name].num_rows if name in report.answers else 0,
+                "rows": report.given.get(name, 0),
                 "answered": answered,
                 **_state(measures.queries.get(name, Held())),
                 **_refreshed(measures.refreshes.get(name)),
+                "whole_from": measures.whole_from.get(name),
+                "record": _record_of(measures.records.get(name)),
             }
             for name, answered in report.answered.items()
         },
@@ -95,6 +98,11 @@ def _refreshed(refreshed: Refreshed | None) -> dict[str, Any]:
         return {}
     told = {name: value for name, value in asdict(refreshed).items() if name not in ("shared", "held")}
     return {**told, "state_groups": refreshed.held.groups}
+
+
+def _record_of(record: AnswerRecord | None) -> dict[str, Any] | None:
+    """What answers say of themselves, of a query that has come to an instant."""
+    return None if record is None else {**asdict(record), "bounds": dict(record.bounds)}
 
 
 def place_of(partition: int) -> str:

@@ -149,6 +149,11 @@ def families(report: BatchReport, measures: Measures) -> Iterator[Family]:
         tuple(({"stream": n}, at / 1e6) for n, at in report.newest.items() if at is not None),
     )
     yield Family(
+        "sash_stream_slack_seconds",
+        "The SLACK that would have kept all late rows of a stream.",
+        tuple(({"stream": name}, slack / 1e6) for name, slack in report.slacks.items()),
+    )
+    yield Family(
         "sash_stream_behind_seconds",
         "How far the newest row of a live stream is behind the clock on the wall.",
         tuple(({"stream": name}, seconds) for name, seconds in report.behind.items()),

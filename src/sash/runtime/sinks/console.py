@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sash.errors import OutputClosed, SinkError
+from sash.files import has_reader
 from sash.runtime.sinks.base import Committed, Sink
 from sash.runtime.sinks.texts import text_of
 
@@ -16,6 +21,8 @@ _WIDEST = 40
 
 class ConsoleSink(Sink):
     """Prints rows at once. What was printed cannot be taken back: after a crash rows may show twice."""
+
+    is_stream = True
 
     def __init__(self, uri: str, schema: pa.Schema, stream: TextIO | None = None) -> None:
         super().__init__(uri, schema)
@@ -43,20 +50,48 @@ class ConsoleSink(Sink):
         if not self._has_header:
             lines.insert(0, self._line(tuple(self.schema.names)))
             self._has_header = True
-        with self.disk("print"):
+        with self._printing():
             self._out().write("".join(lines))
         self._rows += table.num_rows
 
     def commit(self) -> Committed:
-        with self.disk("print"):
+        with self._printing():
             self._out().flush()
         return {"rows": self._rows}
 
     def close(self) -> None:
         """The stream belongs to the caller."""
 
+    @contextmanager
+    def _printing(self) -> Iterator[None]:
+        try:
+            with self.disk("print"):
+                yield
+        except SinkError as failure:
+            # A terminal that has been closed.
+            if isinstance(failure.__cause__, OSError) and failure.__cause__.errno == errno.EIO:
+                raise self.closed() from failure
+            raise
+
+    def check_reader(self) -> None:
+        try:
+            handle = self._out().fileno()
+        except (OSError, ValueError):
+            # Nothing that the system knows of: a notebook, a test.
+            return
+        if not has_reader(handle):
+            raise self.closed()
+
+    def closed(self) -> OutputClosed:
+        failure = super().closed()
+        failure.is_quiet = True
+        return failure
+
     def _out(self) -> TextIO:
-        return sys.stdout if self._stream is None else self._stream
+        out = sys.stdout if self._stream is None else self._stream
+        if out is None:
+            raise self.closed()
+        return out
 
     def _cells(self, column: pa.ChunkedArray) -> list[str]:
         # People read this, a screen at a time: cells as Python strings are fast enough.

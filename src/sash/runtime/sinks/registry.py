@@ -9,6 +9,7 @@ from typing import TextIO
 import pyarrow as pa
 
 from sash.errors import SinkError
+from sash.files import local_place
 from sash.runtime.sinks.base import Sink
 from sash.runtime.sinks.console import ConsoleSink, NoopSink
 from sash.runtime.sinks.csv_file import CsvSink
@@ -20,6 +21,7 @@ FILES: dict[str, Callable[[str, pa.Schema, Path], Sink]] = {
     "jsonl": JsonLinesSink,
     "parquet": ParquetSink,
 }
+LINES = ("csv", "jsonl")
 SCHEMES = ("console", "csv", "jsonl", "noop", "parquet")
 
 
@@ -42,4 +44,4 @@ def open_sink(uri: str, schema: pa.Schema, base_dir: Path, console: TextIO | Non
         return NoopSink(uri, schema)
     if not rest:
         raise SinkError(f"'{uri}' names no file", expected=f"'{scheme}:path'")
-    return FILES[scheme](uri, schema, base_dir.absolute() / Path(rest).expanduser())
+    return FILES[scheme](uri, schema, base_dir.absolute() / Path(local_place(rest, uri)).expanduser())

@@ -1,8 +1,8 @@
 """Sinks that append lines to one file: `jsonl:` and `csv:` differ only in how a row is spelled.
 
-Invariant: the committed position is the size of the file, and the file ends with a whole row at every
-commit. Going on means cutting the file back to that size. Each `write` is one run of os.write over
-bytes that are ready, so whoever follows the file sees whole rows.
+Invariant of a file: the committed position is its size, and it ends with a whole row at every commit. Going
+on means cutting the file back to that size. Pipes and devices are another matter (`output_stream.py`). Each
+`write` is one run of os.write over bytes that are ready, so whoever follows the output sees whole rows.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sash.files import sync_directory
+from sash.errors import OutputClosed
 from sash.runtime.sinks.base import Committed, Sink
+from sash.runtime.sinks.output_file import OutputFile
+from sash.runtime.sinks.output_stream import OutputStream, descriptor_of, is_stream
 from sash.runtime.sinks.texts import flat
 
 # Rows spelled out at a time: bounds the memory that a large answer takes as text.
@@ -26,10 +28,9 @@ class TextFileSink(Sink):
     def __init__(self, uri: str, schema: pa.Schema, path: Path) -> None:
         super().__init__(uri, schema)
         self.path = path
-        self._handle: int | None = None
-        self._size = 0
-        self._synced = -1
-        self._checked = -1
+        self._file = OutputFile(self, path)
+        self._stream = OutputStream(self, path)
+        self.is_stream = is_stream(path)
 
     @abstractmethod
     def lines(self, table: pa.Table) -> pa.Array:
@@ -40,82 +41,81 @@ class TextFileSink(Sink):
         return b""
 
     def check(self) -> None:
+        if self.is_stream:
+            self._check_stream()
+            return
         self.check_directory(self.path.parent)
         if self.path.is_dir():
             raise self.error("is a directory", expected="the name of a file")
         if self.path.exists() and not os.access(self.path, os.W_OK):
             raise self.error("the file cannot be written", hint="check the permissions of the file")
 
-    def open(self, committed: Committed | None) -> None:
-        if committed is None:
-            with self.disk("create the file"):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-                sync_directory(self.path.parent)
-            self._size = 0
-            self._append(self.head())
-            return
-        size = int(committed["size"])
-        present = self.path.stat().st_size if self.path.is_file() else None
-        if present is None or present < size:
+    def _check_stream(self) -> None:
+        number = descriptor_of(self.path)
+        try:
+            if number is not None:
+                os.fstat(number)
+        except OSError:
             raise self.error(
-                "the output is not what the checkpoint says" if present is not None else "the output is gone",
-                expected=f"at least {size} bytes",
-                got="no file" if present is None else f"{present} bytes",
-                hint="put the file back, or start anew with a fresh checkpoint directory",
-            )
-        with self.disk("go on with the file"):
-            self._handle = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
-            os.ftruncate(self._handle, size)
-            os.lseek(self._handle, size, os.SEEK_SET)
-        self._size = size
+                "it is not open", hint="name an output that whoever starts the run has opened"
+            ) from None
+        if number is None and not os.access(self.path, os.W_OK):
+            raise self.error("it cannot be written", hint="check its permissions")
+
+    def lock(self) -> None:
+        if not self.is_stream:
+            self._file.lock()
+
+    def open(self, committed: Committed | None) -> None:
+        if self.is_stream:
+            self._stream.begin(self.look)
+        elif committed is None:
+            self._file.begin()
+        else:
+            self._file.resume(committed)
+        if committed is None:
+            self._append(memoryview(self.head()))
+
+    def verify(self, committed: Committed) -> None:
+        (self._stream if self.is_stream else self._file).verify(committed)
 
     def write(self, table: pa.Table) -> None:
         write_together([(self, table)])
 
     def append(self, lines: pa.Array) -> None:
         """Write rows that have been spelled out."""
+        self.look()
         self._append(_bytes_of(lines))
 
+    def _append(self, data: memoryview) -> None:
+        if self.is_stream:
+            self._stream.append(data, self.look)
+        else:
+            self._file.append(data)
+
     def commit(self) -> Committed:
-        if self._size != self._checked:
-            self._check_place()
-            self._checked = self._size
-        if self.durable and self._size != self._synced:
-            with self.disk("write to disk"):
-                os.fsync(self._opened())
-            self._synced = self._size
-        return {"size": self._size}
+        return self._stream.commit() if self.is_stream else self._file.commit(durable=self.durable)
+
+    def revert(self) -> None:
+        self._file.revert()
+
+    def leave(self) -> None:
+        self._file.leave()
+
+    def check_unchanged(self) -> None:
+        self._file.check()
+
+    def check_reader(self) -> None:
+        self._stream.check_reader()
+
+    def closed(self) -> OutputClosed:
+        failure = super().closed()
+        # As `cat`: nobody needs to hear that `head` has had enough.
+        failure.is_quiet = descriptor_of(self.path) is not None
+        return failure
 
     def close(self) -> None:
-        if self._handle is not None:
-            handle, self._handle = self._handle, None
-            with self.disk("close the file"):
-                os.close(handle)
-
-    def _opened(self) -> int:
-        assert self._handle is not None, "open() comes first"
-        return self._handle
-
-    def _check_place(self) -> None:
-        """A file that was removed takes rows as willingly as any other, and nobody will ever see them."""
-        with self.disk("find the file"):
-            there = os.stat(self.path)
-        ours = os.fstat(self._opened())
-        if (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
-            raise self.error(
-                "the file was replaced while the run was writing to it",
-                hint="put the file back, or start anew with a fresh checkpoint directory",
-            )
-
-    def _append(self, data: bytes | memoryview) -> None:
-        rest = memoryview(data)
-        handle = self._opened()
-        with self.disk("write"):
-            while len(rest):
-                written = os.write(handle, rest)
-                self._size += written
-                rest = rest[written:]
+        (self._stream if self.is_stream else self._file).close()
 
 
 def write_together(given: Iterable[tuple[TextFileSink, pa.Table]]) -> None:

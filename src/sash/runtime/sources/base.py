@@ -27,6 +27,16 @@ class Source(ABC):
     def bounded(self) -> bool:
         """Whether the input has an end."""
 
+    @property
+    def paced(self) -> bool:
+        """Whether rows come as time passes, so that a batch may wait for more of them."""
+        return not self.bounded
+
+    @property
+    def has_wall_time(self) -> bool:
+        """Whether rows are of the time at which they come, so that none can be far ahead of it."""
+        return not self.bounded
+
     @abstractmethod
     def check(self) -> None:
         """Raise SourceError for what can be seen to be wrong without reading rows."""
@@ -50,4 +60,6 @@ class Source(ABC):
         return False
 
     def error(self, message: str, **details: str | None) -> SourceError:
-        return SourceError(f"stream '{self.stream.name}': {message}", **details)  # type: ignore[arg-type]
+        # A relation that is read once has no timestamps.
+        kind = "stream" if self.stream.timestamp else "relation"
+        return SourceError(f"{kind} '{self.stream.name}': {message}", **details)  # type: ignore[arg-type]

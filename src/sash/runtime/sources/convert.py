@@ -265,8 +265,12 @@ _INF, _INFINITY, _NAN = (as_bytes(word) for word in (b"inf", b"infinity", b"nan"
 _TRUE, _FALSE = as_bytes(b"true"), as_bytes(b"false")
 
 
-def convert(strings: pa.Array, type: Type) -> tuple[pa.Array, Bools | None]:
-    """The typed array and the mask of bad values; no mask where all are good."""
+def convert(strings: pa.Array, type: Type, *, decimals: bool = False) -> tuple[pa.Array, Bools | None]:
+    """The typed array and the mask of bad values; no mask where all are good.
+
+    `decimals`: a BIGINT may have a point or an exponent if it is a whole number, as in JSON, which has one
+    kind of numbers only.
+    """
     if type is Type.STRING:
         return strings, None
     data, offsets, null = _parts(strings)
@@ -282,8 +286,25 @@ def convert(strings: pa.Array, type: Type) -> tuple[pa.Array, Bools | None]:
     parse: Callable[[Bytes, Offsets, Bools, Int64s, Bools], int]
     parse = _bigints if type is Type.BIGINT else _timestamps
     wrong = parse(data, offsets, null, values, bad)
+    if wrong and decimals and type is Type.BIGINT:
+        wrong -= _whole_decimals(strings, values, bad)
     mask = null | bad if wrong or strings.null_count else None
     return pa.array(values, ARROW_TYPES[type], mask=mask), bad if wrong else None
+
+
+# Above it a double does not tell a whole number from the one next to it.
+_WHOLE_LIMIT = 1 << 53
+
+
+def _whole_decimals(strings: pa.Array, values: Int64s, bad: Bools) -> int:
+    """Take whole numbers that are spelled with a point or an exponent for good; gives how many there were."""
+    places = np.flatnonzero(bad)
+    numbers, _ = convert(strings.take(pa.array(places)), Type.DOUBLE)
+    doubles = numbers.fill_null(np.nan).to_numpy(zero_copy_only=False)
+    good = (np.abs(doubles) < _WHOLE_LIMIT) & (np.floor(doubles) == doubles)
+    values[places[good]] = doubles[good].astype(np.int64)
+    bad[places[good]] = False
+    return int(good.sum())
 
 
 def _doubles(

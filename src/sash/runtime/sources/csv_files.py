@@ -22,6 +22,7 @@ from sash.errors import SourceError
 from sash.lang.bound import StreamDefinition
 from sash.runtime.sources.chunk import Bools, Chunk, Rows
 from sash.runtime.sources.failures import unreadable
+from sash.runtime.sources.files import column_places
 from sash.runtime.sources.options import Options
 from sash.runtime.sources.records import (
     MAX_RECORD,
@@ -43,6 +44,13 @@ from sash.state.jit import kernel
 
 OPTIONS = ("delimiter", "header", "null")
 _HEADER_BYTES = 1 << 16
+_NO_TEXT = {
+    b"\x1f\x8b": "it is compressed with gzip: give it a name that ends in .gz",
+    b"PK\x03\x04": "it is a zip archive: unpack it",
+    b"PAR1\x15": "it is a Parquet file: write FROM 'parquet:…'",
+    b"\xff\xfe": "it is UTF-16: save it as UTF-8",
+    b"\xfe\xff": "it is UTF-16: save it as UTF-8",
+}
 
 Places = npt.NDArray[np.int32]
 
@@ -115,6 +123,9 @@ def read_header(path: str, format: CsvFormat, mtime_ns: int, size: int) -> Heade
     """The header of one version of a file; for a compressed file the byte is one of its content."""
     with opened(path) as file:
         head = file.read(_HEADER_BYTES)
+        for beginning, what in _NO_TEXT.items():
+            if head.startswith(beginning):
+                raise SourceError(f"'{path}' is no text that can be read as csv", hint=what)
         skipped = len(UTF8_BOM) if head.startswith(UTF8_BOM) else 0
         if not format.header:
             return Header((), skipped)
@@ -128,14 +139,14 @@ def read_header(path: str, format: CsvFormat, mtime_ns: int, size: int) -> Heade
     if stretch.records == 0 and len(head) == skipped + stretch.size:
         return Header((), skipped + stretch.size)
     if stretch.records == 0 or stretch.runaway:
-        raise SourceError(f"'{path}' has no header: its first line has a quote that never closes")
+        raise SourceError(f"'{path}' has no header: its first line is {runaway_reason(as_bytes(head))}")
     data = as_bytes(head)[skipped : skipped + stretch.size]
     count = int(tokenize(data, format.dialect, np.zeros(0, np.int32), 0).fields[0])
     tokens = tokenize(data, format.dialect, np.arange(count, dtype=np.int32), count)
     if len(bad_utf8_records(data, tokens.record_starts)):
-        raise SourceError(f"'{path}' has a header that is not UTF-8")
+        raise SourceError(f"'{path}' has a header that is not UTF-8", hint="save the file as UTF-8")
     texts = (fields_of(data, tokens, slot, None)[0].as_py() for slot in range(count))
-    return Header(tuple((text or "").strip().lower() for text in texts), skipped + stretch.size)
+    return Header(tuple((text or "").strip() for text in texts), skipped + stretch.size)
 
 
 def field_numbers(stream: StreamDefinition, format: CsvFormat, path: str) -> tuple[dict[str, int], int]:
@@ -145,17 +156,18 @@ def field_numbers(stream: StreamDefinition, format: CsvFormat, path: str) -> tup
         return {name: number for number, name in enumerate(stream.schema.names)}, len(stream.schema)
     if not header.names:  # an empty file
         return {}, 0
-    for name in stream.schema.names:
-        if name not in header.names:
-            raise SourceError(
-                f"'{path}' has no column '{name}'",
-                expected=f"a header with {', '.join(stream.schema.names)}",
-                got=", ".join(header.names),
-                hint="if the file has no header line, say WITH (header = false)",
-            )
-        if header.names.count(name) > 1:
-            raise SourceError(f"'{path}' has two columns '{name}'", got=", ".join(header.names))
-    return {name: header.names.index(name) for name in stream.schema.names}, len(header.names)
+    hint = _separated(header, stream) or "if the file has no header line, say WITH (header = false)"
+    places = column_places(stream, header.names, path, hint)
+    return dict(zip(stream.schema.names, places, strict=True)), len(header.names)
+
+
+def _separated(header: Header, stream: StreamDefinition) -> str | None:
+    """What a file may be separated by whose header is one field."""
+    (first, *others), names = header.names, {name.lower() for name in stream.schema.names}
+    for delimiter, spelled in ((";", ";"), ("\t", "tab"), (",", ","), ("|", "|")):
+        if not others and names <= {name.strip().lower() for name in first.split(delimiter)}:
+            return f"the columns seem to be separated by {spelled}: say WITH (delimiter = '{spelled}')"
+    return None
 
 
 @kernel

@@ -18,15 +18,19 @@ Cost: one directory listing a plan when watching, one in all when bounded.
 from __future__ import annotations
 
 import base64
+import difflib
 import glob
 import hashlib
 import os
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sash.disk import reason, remedy
+from sash.errors import SourceError
+from sash.files import local_place
 from sash.lang.bound import StreamDefinition
 from sash.runtime.sources.base import Source
 from sash.runtime.sources.chunk import DEFAULT_TARGET_ROWS, Chunk, Plan, Position
@@ -113,6 +117,55 @@ def _is_ignored(name: str) -> bool:
     return name.startswith((".", "_")) or name.endswith(".tmp")
 
 
+def column_place(name: str, there: Sequence[str], path: str) -> int | None:
+    """Which of the columns of a file is the column `name` of a stream; None: there is none.
+
+    That of the same spelling; else, unless `name` has capitals (it was quoted then, and is meant as it is
+    written), the one that differs in case alone, which must be the only one.
+    """
+    places = [place for place, column in enumerate(there) if column == name]
+    if not places and name == name.lower():
+        places = [place for place, column in enumerate(there) if column.lower() == name]
+    if len(places) > 1:
+        alike = ", ".join(f"'{there[place]}'" for place in places)
+        same = len({there[place] for place in places}) == 1
+        raise SourceError(
+            f"'{path}' has {'two columns' if len(places) == 2 else 'several columns'} '{name}'",
+            expected="one column of that name",
+            got=alike,
+            hint=None
+            if same
+            else f'write the one that is meant in double quotes, such as "{there[places[0]]}"',
+        )
+    return places[0] if places else None
+
+
+def column_places(
+    stream: StreamDefinition, there: Sequence[str], path: str, hint: str | None = None
+) -> list[int]:
+    """Which columns of a file are those of the stream, in its order; an error lists what there is."""
+    found = []
+    for column in stream.schema:
+        place = column_place(column.name, there, path)
+        if place is None:
+            raise SourceError(
+                f"'{path}' has no column '{column.name}'",
+                expected=f"the columns {', '.join(stream.schema.names)}",
+                got=", ".join(name if name.isprintable() else repr(name) for name in there) or "no columns",
+                hint=_close(column.name, there) or hint,
+            )
+        found.append(place)
+    return found
+
+
+def _close(name: str, there: Sequence[str]) -> str | None:
+    lower = [column.lower() for column in there]
+    if name.lower() in lower:
+        return "a name in double quotes must be spelled as in the file, with its capitals"
+    close = difflib.get_close_matches(name.lower(), lower, n=1)
+    return f"did you mean '{there[lower.index(close[0])]}'?" if close else None
+
+
 class FileSource(Source):
     """Files of one format. Formats say how a file is checked and cut."""
 
@@ -125,7 +178,7 @@ class FileSource(Source):
         self.options = Options.of(stream)
         self.given = rest
         self.base_dir = base_dir
-        self.target = os.path.join(base_dir, os.path.expanduser(rest))
+        self.target = os.path.join(base_dir, os.path.expanduser(local_place(rest, stream.source)))
         self.options.check_names((*self.own_options, "watch"), self.format_name)
         self.watch = self.options.boolean("watch", False)
         self._listing: list[str] | None = None
@@ -280,7 +333,10 @@ class FileSource(Source):
         if os.path.isfile(self.target):
             return [self.target]
         if os.path.isdir(self.target):
-            names = (name for name in os.listdir(self.target) if name.lower().endswith(self.endings))
+            try:
+                names = [name for name in os.listdir(self.target) if name.lower().endswith(self.endings)]
+            except OSError as failure:
+                raise self._unlisted(failure) from failure
             found = [os.path.join(self.target, name) for name in names if not _is_ignored(name)]
             missing = f"the directory holds no file that ends in {' or '.join(self.endings)}"
         elif glob.has_magic(self.target):
@@ -288,7 +344,8 @@ class FileSource(Source):
             found = [path for path in matches if not _is_ignored(os.path.basename(path))]
             missing = "the pattern matches no file"
         else:
-            found, missing = [], "there is no such file"
+            exists = os.path.exists(self.target)
+            found, missing = [], "neither a file nor a directory" if exists else "there is no such file"
         paths = sorted(path for path in found if os.path.isfile(path))
         if not paths:
             raise self.error(
@@ -306,8 +363,10 @@ class FileSource(Source):
                 for entry in entries:
                     if _is_ignored(entry.name) or not entry.name.lower().endswith(self.endings):
                         continue
-                    if entry.is_file() and (status := entry.stat()).st_size > 0:
-                        listed.append((entry.name, status))
+                    # A file may be moved away while the directory is listed.
+                    with suppress(FileNotFoundError):
+                        if entry.is_file() and (status := entry.stat()).st_size > 0:
+                            listed.append((entry.name, status))
         except FileNotFoundError as failure:
             raise self.error(
                 f"the watched directory '{self.given}' went away",
@@ -315,8 +374,13 @@ class FileSource(Source):
                 hint="put it back, then start again: with --checkpoint the run goes on where it was",
             ) from failure
         except OSError as failure:
-            raise self.error(f"cannot list '{self.given}'", got=reason(failure)) from failure
+            raise self._unlisted(failure) from failure
         return listed
+
+    def _unlisted(self, failure: OSError) -> Exception:
+        return self.error(
+            f"cannot list the directory '{self.given}'", got=reason(failure), hint=remedy(failure)
+        )
 
     def _discovered(self, cursor: _Cursor) -> list[str]:
         listed = self._listed()

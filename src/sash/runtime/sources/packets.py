@@ -146,6 +146,14 @@ class PacketSource(Source):
     def bounded(self) -> bool:
         return self.options.rows is not None
 
+    @property
+    def has_wall_time(self) -> bool:
+        return False
+
+    @property
+    def paced(self) -> bool:
+        return self.options.pace
+
     def check(self) -> None:
         for column in self.stream.schema:
             if column.name not in OFFERED:

@@ -30,7 +30,7 @@ from sash.operators.delta import one_array
 from sash.runtime.sources.chunk import Bools, Chunk, Int64s, Rejects, Rows
 from sash.runtime.sources.convert import NO_TIMESTAMP, OUT_OF_RANGE, event_times
 from sash.runtime.sources.failures import unreadable
-from sash.runtime.sources.files import FilePlan, FileSource, Piece
+from sash.runtime.sources.files import FilePlan, FileSource, Piece, column_places
 
 _TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
@@ -99,18 +99,9 @@ def _group_starts(path: str) -> Int64s:
 
 def check_schema(stream: StreamDefinition, path: str, schema: pa.Schema) -> dict[str, pa.Field]:
     """The file's field for every column of the stream, or SourceError."""
-    fields: dict[str, pa.Field] = {}
-    for field in schema:
-        fields.setdefault(field.name.lower(), field)
     found: dict[str, pa.Field] = {}
-    for column in stream.schema:
-        field = fields.get(column.name)
-        if field is None:
-            raise SourceError(
-                f"'{path}' has no column '{column.name}'",
-                expected=", ".join(stream.schema.names),
-                got=", ".join(schema.names),
-            )
+    for column, place in zip(stream.schema, column_places(stream, schema.names, path), strict=True):
+        field = schema.field(place)
         if not _fits(field.type, column.type):
             raise SourceError(
                 f"'{path}': column '{column.name}' cannot be read as {column.type}",

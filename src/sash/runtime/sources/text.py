@@ -136,8 +136,17 @@ def chunk_reader(file: IO[bytes], chunk: Chunk) -> Callable[[int], bytes]:
 class Gatherer:
     """Collects the rows of a chunk block by block."""
 
-    def __init__(self, stream: StreamDefinition, chunk: Chunk, columns: Sequence[str] | None) -> None:
+    def __init__(
+        self,
+        stream: StreamDefinition,
+        chunk: Chunk,
+        columns: Sequence[str] | None,
+        *,
+        decimals: bool = False,
+    ) -> None:
+        """`decimals`: a BIGINT may be spelled `1.0` or `1e3`."""
         self.stream = stream
+        self._decimals = decimals
         self.columns = stream.schema.names if columns is None else tuple(columns)
         self.rejects = Rejects(chunk.path)
         self.row = chunk.first_row
@@ -168,7 +177,7 @@ class Gatherer:
         for column in self.stream.schema:
             if column.name not in strings:
                 continue
-            values, bad = convert(strings[column.name], column.type)
+            values, bad = convert(strings[column.name], column.type, decimals=self._decimals)
             typed[column.name] = values
             if bad is not None:
                 keep &= ~bad

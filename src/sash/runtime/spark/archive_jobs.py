@@ -54,7 +54,7 @@ class ArchiveJobs:
         if not self._here:
             return rewrite_in_threads(work)
         if not is_local(self._master):
-            for root in {each.task.root for each in work} - self._shared:
+            for root in sorted({each.task.root for each in work} - self._shared):
                 self._check_shared(root)
         busy = sorted((each for each in work if not each.is_idle), key=lambda each: -each.size)
         if len(busy) < 2 or sum(each.size for each in busy) <= self._here:

@@ -9,14 +9,17 @@ lost. There is one holder for each partition on each machine that has run a task
 Holders are forked from a process that has everything loaded, as Spark's own workers are. Both end with their
 run: when its file is removed or not touched any more, and on the driver's own machine when the driver is
 gone. So none is left behind, however the run ends, and whatever becomes of Spark's workers.
+
+Tasks and holders meet as `peers.py` says, and what they exchange is data. A holder builds its operators
+itself, from plans that it asks the task for; the task has them from Spark, as it has the secret of the run.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
-import pickle
 import shutil
 import signal
 import socket
@@ -26,20 +29,32 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sash.errors import RunError, SashError
 from sash.operators.cut import Cut
 from sash.runtime.cell import StateFile
+from sash.runtime.codec import Codec
+from sash.runtime.continuous import OperatorPlan
 from sash.runtime.divided import DividedPlan, DividedSynopses
 from sash.runtime.files import told
 from sash.runtime.partitions import Message, Partition, Turn
+from sash.runtime.spark.peers import (
+    accept,
+    connect,
+    entered,
+    listening,
+    make_folder,
+    meet,
+    receive,
+    secret_name,
+    send,
+)
 
 Head = tuple[int, int, int, int, int, str]
 """Everything of a message but its payload."""
-_WORD = 8
 # How often a holder looks whether it is still needed, in seconds.
 _LOOK = 0.5
 # How often a run shows that it is alive, and after which time without a sign it is not, in seconds.
@@ -52,15 +67,15 @@ _START = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What all tasks of a run know: where its operators are, and their state.
+    """What all tasks of a run know: who it is, and where state is.
 
     `alive` is a file that is there, and touched, as long as the run; `driver` the process of the run, None if
-    tasks may be on other machines; `cuts` a folder with the operators of each part and the plans of synopses
-    in partitions, `panes` that with the state of the latter.
+    tasks may be on other machines; `panes` a folder with the state of synopses in partitions. Only who knows
+    the `secret` may take part. `folder` has the sockets of its holders, `nursery` that of the process which
+    they are forked from, which runs of one process share; None: there is one for both on each machine.
     """
 
     id: str
-    cuts: Path
     partitions: int
     directory: Path
     panes: Path
@@ -69,11 +84,24 @@ class Run:
     driver: int | None
     # Where large payloads are posted; None: processes of a run may be on several machines.
     mail: Path | None
+    folder: Path | None
+    nursery: Path | None
+    secret: str = field(repr=False)
 
     @property
     def sockets(self) -> Path:
-        """Where holders can be reached; runs of one process share their nursery."""
-        return Path(tempfile.gettempdir()) / f"sash-{os.getuid()}-{self.driver or self.id}"
+        return self.folder or self._folder_here
+
+    @property
+    def nurseries(self) -> Path:
+        return self.nursery or self._folder_here
+
+    @property
+    def _folder_here(self) -> Path:
+        """A folder on this machine that nobody can have made who is not of the run."""
+        folder = Path(tempfile.gettempdir()) / f"sash-{secret_name(self.secret)}"
+        make_folder(folder)
+        return folder
 
     def watch(self, gone: Callable[[], None]) -> None:
         """Wait until the run is no more."""
@@ -90,22 +118,6 @@ class Run:
             time.sleep(_LOOK)
         gone()
 
-    def cut_of(self, part: int) -> Cut:
-        path = self.cuts / str(part)
-        with told(path, "read"):
-            cut: Cut = pickle.loads(path.read_bytes())
-        return cut
-
-    def divided_file(self, version: int) -> Path:
-        """Where the plan of synopses in partitions is."""
-        return self.cuts / f"synopses-{version}"
-
-    def divided_plan(self, version: int) -> DividedPlan:
-        path = self.divided_file(version)
-        with told(path, "read"):
-            plan: DividedPlan = pickle.loads(path.read_bytes())
-        return plan
-
     def mailbox(self, batch: int) -> Path | None:
         """Where the payloads of a batch are posted; they are removed when it is done."""
         if self.mail is None:
@@ -118,22 +130,59 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Request:
+    """A task's: take part in a batch. The payloads of the messages go with it."""
+
     stage: int
     turn: Turn
     files: Mapping[int, tuple[StateFile, ...]]
     messages: tuple[Head, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A holder's: what it gives, or why it gives nothing. The payloads of the messages go with it."""
+
+    messages: tuple[Head, ...] = ()
+    failure: SashError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A holder's: the plan of a part, or (without a part) a version of that of synopses in partitions."""
+
+    part: int | None
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A task's: the plan that is wanted goes with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A task's to the nursery: a holder is wanted, who listens at `path`."""
+
+    run: Run
+    partition: int
+    path: Path
+
+
+CODEC = Codec(Request, Answer, Wanted, Plan, Fork)
+PLANS = Codec(OperatorPlan, DividedPlan)
+Plans = Callable[[Wanted], bytes]
+"""Gives the plan that a holder wants, as `PLANS` writes it."""
+
+
 # ---------------------------------------------------------------- the task's side
 
 
-def ask(run: Run, partition: int, request: Request, payloads: Sequence[Any]) -> list[Message]:
+def ask(run: Run, partition: int, request: Request, payloads: Sequence[Any], plans: Plans) -> list[Message]:
     """Let the holder of a partition work on a batch; a holder that has died is replaced, a few times."""
     for is_last in (*[False] * _REPLACED, True):
         try:
             with _connected(run, partition) as connection:
-                _send(connection, request, payloads)
-                answer, parts = _receive(connection)
+                answer, parts = _asked(connection, request, payloads, plans)
         except (OSError, EOFError) as failure:
             if is_last:
                 raise RunError(
@@ -143,64 +192,83 @@ def ask(run: Run, partition: int, request: Request, payloads: Sequence[Any]) -> 
                     id="holder-ended",
                 ) from failure
             continue
-        if isinstance(answer, BaseException):
-            raise answer
-        return _messages(answer, parts)
+        if answer.failure is not None:
+            raise answer.failure
+        return _messages(answer.messages, parts)
     raise AssertionError
+
+
+def _asked(
+    connection: socket.socket, request: Request, payloads: Sequence[Any], plans: Plans
+) -> tuple[Answer, list[memoryview]]:
+    send(connection, CODEC, request, payloads)
+    while True:
+        answer, parts = receive(connection, CODEC, Answer, Wanted)
+        if isinstance(answer, Answer):
+            return answer, parts
+        send(connection, CODEC, Plan(), [plans(answer)])
 
 
 @contextlib.contextmanager
 def _connected(run: Run, partition: int) -> Iterator[socket.socket]:
     directory = run.sockets
-    directory.mkdir(mode=0o700, exist_ok=True)
     path = directory / f"{run.id}-{partition}"
     # Two tasks must not both start a holder.
-    with open(directory / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        connection = _connect(path)
+    with _locked(directory, "lock"):
+        connection = connect(path)
         if connection is None:
             connection = _forked(run, partition, path)
     with connection:
+        meet(connection, run.secret)
         yield connection
 
 
-def _connect(path: Path) -> socket.socket | None:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        connection.connect(str(path))
-    except OSError:
-        connection.close()
-        return None
-    return connection
+@contextlib.contextmanager
+def _locked(directory: Path, name: str) -> Iterator[None]:
+    with entered(directory) as folder:
+        lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=folder)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
 
 
 def _forked(run: Run, partition: int, path: Path) -> socket.socket:
     """A new holder: the nursery is asked for it, and started if there is none."""
     path.unlink(missing_ok=True)
-    nursery = path.with_name("nursery")
-    connection = _connect(nursery)
-    if connection is None:
-        nursery.unlink(missing_ok=True)
-        paths = os.pathsep.join(entry for entry in sys.path if entry)
-        process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(nursery)],
-            stdin=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": paths},
-            start_new_session=True,
-        )
-        assert process.stdin is not None
-        with process.stdin as given:
-            pickle.dump(run, given)
-        connection = _waited_for(nursery)
+    place = run.nurseries / "nursery"
+    with _locked(place.parent, "nursery-lock"):
+        connection = connect(place)
+        if connection is None:
+            place.unlink(missing_ok=True)
+            _start_nursery(run, place)
+            connection = _waited_for(place)
     with connection:
-        _send(connection, (run, partition, str(path)), [])
+        meet(connection, run.secret)
+        send(connection, CODEC, Fork(replace(run, secret=""), partition, path))
     return _waited_for(path)
+
+
+def _start_nursery(run: Run, place: Path) -> None:
+    """What it is told it reads from a pipe that nobody else has."""
+    paths = os.pathsep.join(entry for entry in sys.path if entry)
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__, str(place)],
+        stdin=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": paths},
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    with process.stdin as given:
+        told = {"secret": run.secret, "driver": run.driver, "alive": str(run.alive)}
+        given.write(json.dumps(told).encode())
 
 
 def _waited_for(path: Path) -> socket.socket:
     end = time.monotonic() + _START
     while time.monotonic() < end:
-        connection = _connect(path)
+        connection = connect(path)
         if connection is not None:
             return connection
         time.sleep(0.005)
@@ -213,22 +281,24 @@ def _waited_for(path: Path) -> socket.socket:
 def main(arguments: Sequence[str]) -> None:
     """Fork a holder for everybody who asks, as long as the driver is there, or else the run."""
     path = Path(arguments[0])
-    first: Run = pickle.load(sys.stdin.buffer)
+    first = json.load(sys.stdin.buffer)
+    secret, driver, alive = first["secret"], first["driver"], Path(first["alive"])
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(str(path))
-        listener.listen()
+    with listening(path) as listener:
         listener.settimeout(_LOOK)
         # No thread may run here when a holder is forked, so it waits and looks by turns.
-        while _is_there(first.driver) if first.driver is not None else first.alive.exists():
+        while _is_there(driver) if driver is not None else alive.exists():
             with contextlib.suppress(TimeoutError, EOFError, OSError):
-                connection, _ = listener.accept()
-                with connection:
-                    (run, partition, place), _ = _receive(connection)
+                with accept(listener, secret) as connection:
+                    try:
+                        fork, _ = receive(connection, CODEC, Fork)
+                    except SashError as failure:
+                        print(failure.render(), file=sys.stderr)
+                        continue
                 if os.fork() == 0:
                     try:
                         listener.close()
-                        hold(run, partition, Path(place))
+                        hold(replace(fork.run, secret=secret), fork.partition, fork.path)
                     finally:
                         os._exit(1)
     shutil.rmtree(path.parent, ignore_errors=True)
@@ -246,15 +316,52 @@ def hold(run: Run, partition: int, path: Path) -> None:
         os._exit(0)
 
     threading.Thread(target=run.watch, args=(gone,), daemon=True).start()
-    synopses = DividedSynopses(run.divided_plan, partition, run.partitions, run.panes, durable=run.durable)
-    held = Partition(run.cut_of, synopses, partition, run.partitions, run.directory, durable=run.durable)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(str(path))
-        listener.listen()
+    with listening(path) as listener:
+        holder = _Holder(run, partition)
         while True:
-            connection, _ = listener.accept()
-            with connection, contextlib.suppress(OSError, EOFError):
-                _serve(run, held, connection)
+            with accept(listener, run.secret) as connection, contextlib.suppress(OSError, EOFError):
+                holder.serve(connection)
+
+
+class _Holder:
+    def __init__(self, run: Run, partition: int) -> None:
+        self._run = run
+        of, durable = run.partitions, run.durable
+        synopses = DividedSynopses(self._divided_plan, partition, of, run.panes, durable=durable)
+        self._held = Partition(self._cut_of, synopses, partition, of, run.directory, durable=durable)
+        # Who is answered at the moment.
+        self._connection: socket.socket | None = None
+
+    def serve(self, connection: socket.socket) -> None:
+        self._connection = connection
+        try:
+            request, parts = receive(connection, CODEC, Request)
+            messages = _messages(request.messages, parts)
+            mailbox = self._run.mailbox(request.turn.batch)
+            given = self._held.run(request.stage, request.turn, messages, request.files, mailbox)
+            posted = [message.posted(mailbox) for message in given]
+        except SashError as failure:
+            send(connection, CODEC, Answer(failure=failure))
+            return
+        except Exception as failure:
+            send(connection, CODEC, Answer(failure=RunError(f"an operator failed: {failure}")))
+            raise
+        send(connection, CODEC, Answer(heads_of(posted)), [message.payload for message in posted])
+
+    def _cut_of(self, part: int) -> Cut:
+        plan: OperatorPlan = PLANS.from_bytes(self._plan(Wanted(part)), OperatorPlan)
+        return plan.cut()
+
+    def _divided_plan(self, version: int) -> DividedPlan:
+        plan: DividedPlan = PLANS.from_bytes(self._plan(Wanted(None, version)), DividedPlan)
+        return plan
+
+    def _plan(self, wanted: Wanted) -> memoryview:
+        """From the task, which has it from Spark."""
+        assert self._connection is not None
+        send(self._connection, CODEC, wanted)
+        _, (content,) = receive(self._connection, CODEC, Plan)
+        return content
 
 
 def _is_there(process: int) -> bool:
@@ -263,22 +370,6 @@ def _is_there(process: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-def _serve(run: Run, held: Partition, connection: socket.socket) -> None:
-    request, parts = _receive(connection)
-    messages = _messages(request.messages, parts)
-    try:
-        given = held.run(request.stage, request.turn, messages, request.files)
-        mailbox = run.mailbox(request.turn.batch)
-        posted = [message.posted(mailbox) for message in given]
-    except SashError as failure:
-        _send(connection, failure, [])
-        return
-    except Exception as failure:
-        _send(connection, RunError(f"an operator failed: {failure}"), [])
-        raise
-    _send(connection, heads_of(posted), [message.payload for message in posted])
 
 
 def heads_of(messages: Sequence[Message]) -> tuple[Head, ...]:
@@ -292,34 +383,8 @@ def _messages(heads: Sequence[Head], payloads: Sequence[Any]) -> list[Message]:
     ]
 
 
-# ---------------------------------------------------------------- frames
-
-
-def _send(connection: socket.socket, head: Any, parts: Sequence[Any]) -> None:
-    """A pickled head with the sizes of the parts, then the parts."""
-    content = pickle.dumps((head, [len(part) for part in parts]), 5)
-    connection.sendall(len(content).to_bytes(_WORD, "little"))
-    connection.sendall(content)
-    for part in parts:
-        connection.sendall(part)
-
-
-def _receive(connection: socket.socket) -> tuple[Any, list[memoryview]]:
-    size = int.from_bytes(_read(connection, _WORD), "little")
-    head, sizes = pickle.loads(_read(connection, size))
-    return head, [_read(connection, length) for length in sizes]
-
-
-def _read(connection: socket.socket, size: int) -> memoryview:
-    content = memoryview(bytearray(size))
-    at = 0
-    while at < size:
-        count = connection.recv_into(content[at:])
-        if not count:
-            raise EOFError("the connection was closed")
-        at += count
-    return content
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    # Under its own name: what is sent names classes with their modules.
+    from sash.runtime.spark import holder
+
+    holder.main(sys.argv[1:])

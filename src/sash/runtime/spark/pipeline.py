@@ -7,6 +7,7 @@ gets the description of its chunk and reads the file itself.
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sash.errors import InternalError
 from sash.lang import Program
-from sash.runtime.batches import Newest, RunBatch
+from sash.runtime.batches import Bars, RunBatch
 from sash.runtime.checkpoint import FEED
 from sash.runtime.desk import Desk
 from sash.runtime.engine import Engine
@@ -32,7 +33,8 @@ from sash.runtime.spark.feed_source import NAME, FeedSource
 from sash.runtime.spark.java import check_java
 from sash.runtime.spark.masters import cores, require_shared_state
 from sash.runtime.spark.session import spark_session
-from sash.runtime.spark.stages import NO_CHUNK, Stages
+from sash.runtime.spark.stages import NO_CHUNK, Stages, nursery_folder
+from sash.runtime.stopping import Look, leaving, on_leave, over
 
 # How long to wait before looking again for new input or a stop, in seconds.
 _IDLE = 0.05
@@ -47,7 +49,18 @@ def run_spark(program: Program, options: Options, stop: threading.Event, desk: D
     count = cores(options.master)
     partitions = options.partitions or count
     with scratch_folder() as scratch:
-        engine = Engine(program, options, "spark", count, state=scratch, overlap=True, partitions=partitions)
+        on_leave(stop, lambda: shutil.rmtree(scratch, ignore_errors=True))
+        look = Look(stop)
+        engine = Engine(
+            program,
+            options,
+            "spark",
+            count,
+            state=scratch,
+            overlap=True,
+            partitions=partitions,
+            look=look,
+        )
         state = options.checkpoint or scratch
         log = None if options.debug else state / "spark.log"
         try:
@@ -55,7 +68,9 @@ def run_spark(program: Program, options: Options, stop: threading.Event, desk: D
             if not engine.is_finished and not stop.is_set():
                 with (
                     spark_session(options.master, log, options.checkpoint) as spark,
-                    Stages(engine, state) as stages,
+                    Stages(spark, engine, state, scratch) as stages,
+                    leaving(stop, look, lambda: _leave(engine, scratch)),
+                    engine.abandoning(),
                 ):
                     engine.outputs.rewrite = ArchiveJobs(spark, state, options.max_driver_update)
                     # Only now are old outputs replaced: whatever keeps Spark from starting leaves them alone.
@@ -64,6 +79,12 @@ def run_spark(program: Program, options: Options, stop: threading.Event, desk: D
             return engine.finish(interrupted=not engine.is_finished)
         finally:
             engine.close()
+
+
+def _leave(engine: Engine, scratch: Path) -> None:
+    """Leave nothing behind; the process ends now."""
+    engine.leave(scratch)
+    shutil.rmtree(nursery_folder(), ignore_errors=True)
 
 
 class _Pipeline:
@@ -91,7 +112,7 @@ class _Pipeline:
                     desk.serve(self._engine)
                     is_under_way = self._engine.next_entry() is not None
                     if not is_under_way:
-                        stop.wait(_IDLE)
+                        stop.wait(self._engine.wait(_IDLE))
                         self._check(query)
                 elif self._done.wait(_IDLE):
                     self._done.clear()
@@ -99,10 +120,13 @@ class _Pipeline:
                         raise self._failure
                     is_under_way = False
                 else:
+                    # Stopping the query cancels the jobs of the batch.
+                    self._engine.look()
                     self._engine.check_feed()
                     self._check(query)
             # While there is Spark: what is still to be written may need it.
             self._engine.settle_archives()
+            over(stop)
         finally:
             query.stop()
 
@@ -155,12 +179,12 @@ class _Pipeline:
         """Runs the chunks that Spark handed over; the second time, just those that are asked for."""
         frames = iter((frame,) if frame is not None else ())
 
-        def run(entry: Entry, chunks: Sequence[Chunk], newest: Newest) -> Harvest:
+        def run(entry: Entry, chunks: Sequence[Chunk], bars: Bars) -> Harvest:
             given = next(frames, None)
             if given is None or not chunks:
                 given = self._chunk_frame(chunks)
             with explained_failures(self._spark):
-                return self._stages.run(given, entry, newest)
+                return self._stages.run(given, entry, bars)
 
         return run
 

@@ -10,36 +10,40 @@ the task that sends it.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
-import pickle
 import shutil
+import tempfile
 import threading
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from py4j.protocol import Py4JError
+from pyspark import Broadcast
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from sash.errors import SashError
+from sash.errors import InternalError, SashError
 from sash.operators.cut import TOP
 from sash.plan.run_plan import RunPlan
-from sash.runtime.batches import Newest
+from sash.runtime.batches import Bars
 from sash.runtime.cell import StateFile
 from sash.runtime.engine import Engine
 from sash.runtime.feed import Entry
-from sash.runtime.files import save_file, told
+from sash.runtime.files import told
 from sash.runtime.harvest import Harvest
 from sash.runtime.partitions import Message, Routes, Turn, failed, gather, scatter, wake
 from sash.runtime.retained import Keep
 from sash.runtime.sources import Chunk
-from sash.runtime.spark.holder import BEAT, Request, Run, ask, heads_of
+from sash.runtime.spark.holder import BEAT, PLANS, Request, Run, Wanted, ask, heads_of
 from sash.runtime.spark.masters import is_local
+from sash.runtime.spark.peers import make_folder, new_secret
 from sash.runtime.stage import run_chunk
 
 NO_CHUNK = ""
@@ -60,32 +64,38 @@ _SCHEMA = pa.schema(
 # The same in Spark's words: those of SQL it would parse for every batch.
 _TYPE = from_arrow_schema(_SCHEMA)
 
-_ALIVE, _CUTS = "run-", "cuts"
+_ALIVE, _SOCKETS = "run-", "sockets"
 
 
 class Stages:
-    """Runs batches of an engine as Spark jobs; `state` is where the state of partitions is."""
+    """Runs batches of an engine as Spark jobs.
 
-    def __init__(self, engine: Engine, state: Path) -> None:
+    `state` is where the state of partitions is, `scratch` a folder of the run on this machine.
+    """
+
+    def __init__(self, spark: SparkSession, engine: Engine, state: Path, scratch: Path) -> None:
+        self._spark = spark
         self._engine = engine
         self._of = engine.partitions or 1
         is_here = is_local(engine.options.master)
         self._run = Run(
             uuid.uuid4().hex[:12],
-            state / _CUTS,
             self._of,
             engine.cells_directory,
             engine.panes_directory,
             state / f"{_ALIVE}{uuid.uuid4().hex[:12]}",
             engine.options.checkpoint is not None,
             os.getpid() if is_here else None,
-            state / "mail" if is_here else None,
+            engine.mail_directory if is_here else None,
+            scratch / _SOCKETS if is_here else None,
+            nursery_folder() if is_here else None,
+            secret_of_this_process(),
         )
         self._ended = threading.Event()
         self._beating = threading.Thread(target=self._beat, name="sash-alive", daemon=True)
-        # Parts whose cuts are where holders find them, and which plan of synopses is.
-        self._written: set[int] = set()
-        self._version = -1
+        # The plans of parts, and a version of that of synopses in partitions.
+        self._plans: dict[int, Broadcast[bytes]] = {}
+        self._divided: tuple[int, Broadcast[bytes]] | None = None
 
     def __enter__(self) -> Stages:
         with told(self._run.alive.parent):
@@ -93,16 +103,13 @@ class Stages:
                 # Of a run that was killed: whoever waits for its end may go.
                 path.unlink()
             self._run.alive.touch()
-            for folder in self._folders:
-                shutil.rmtree(folder, ignore_errors=True)
-                folder.mkdir()
+            if self._run.folder is not None:
+                make_folder(self._run.folder)
+            if self._run.mail is not None:
+                shutil.rmtree(self._run.mail, ignore_errors=True)
+                self._run.mail.mkdir()
         self._beating.start()
         return self
-
-    @property
-    def _folders(self) -> list[Path]:
-        """What lies there only while the run lasts."""
-        return [self._run.cuts, *([] if self._run.mail is None else [self._run.mail])]
 
     def __exit__(
         self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
@@ -110,8 +117,12 @@ class Stages:
         self._ended.set()
         self._beating.join()
         self._run.alive.unlink(missing_ok=True)
-        for folder in self._folders:
-            shutil.rmtree(folder, ignore_errors=True)
+        for broadcast in (*self._plans.values(), *(self._divided or ())[1:]):
+            with contextlib.suppress(Py4JError, OSError):
+                # Spark may have gone.
+                broadcast.destroy()
+        if self._run.mail is not None:
+            shutil.rmtree(self._run.mail, ignore_errors=True)
 
     def _beat(self) -> None:
         """Show holders on other machines that the run is alive."""
@@ -119,46 +130,90 @@ class Stages:
             with contextlib.suppress(OSError):
                 os.utime(self._run.alive)
 
-    def run(self, chunks: DataFrame, entry: Entry, newest: Newest) -> Harvest:
+    def run(self, chunks: DataFrame, entry: Entry, bars: Bars) -> Harvest:
         """Run the chunks that a frame describes, and the operators over them."""
-        self._write_cuts()
+        plans = self._shipped()
+        self._forget_mail()
         mailbox = self._run.mailbox(entry.number)
         routes = self._engine.routes
         # Tasks know nothing of queries, and hundreds of them would have to travel with every batch.
         plan = replace(self._engine.plan, queries=(), continuous=(), one_time=())
         keep = self._engine.keep(entry.number)
-        first = _first_stage(plan, routes, self._of, dict(newest), mailbox, keep)
+        first = _first_stage(plan, routes, self._of, dict(bars), mailbox, keep)
         frame = chunks.mapInArrow(first, _TYPE)
         turn = self._engine.turn(entry)
         for stage in range(1, routes.stages + 1):
             files = {partition: self._engine.files_before(stage, partition) for partition in range(self._of)}
-            work = _stage(self._run, stage, turn if stage == 1 else replace(turn, divided=None), files)
+            work = _stage(self._run, stage, turn if stage == 1 else replace(turn, divided=None), files, plans)
             frame = frame.repartitionById(self._of, "place").mapInArrow(work, _TYPE)
-        harvest = gather(_messages(frame.toArrow()))
-        if mailbox is not None:
-            shutil.rmtree(mailbox, ignore_errors=True)
-        return harvest
+        return gather(_messages(frame.toArrow()))
 
-    def _write_cuts(self) -> None:
-        """Put the operators of new parts where holders find them."""
-        for number, part in self._engine.plane.parts.items():
-            if number not in self._written and part.continuous.cut is not None:
-                content = pickle.dumps(part.continuous.cut, 5)
-                save_file(self._run.cuts / str(number), content, durable=False)
-                self._written.add(number)
+    def _forget_mail(self) -> None:
+        """Remove what was posted in batches that the driver is done with."""
+        if self._run.mail is not None:
+            for folder in self._run.mail.iterdir():
+                if int(folder.name) <= self._engine.committed:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def _shipped(self) -> Shipped:
+        """The plans, which Spark ships to the tasks that ask for them."""
+        parts, context = self._engine.plane.parts, self._spark.sparkContext
+        for number in [number for number in self._plans if number not in parts]:
+            self._plans.pop(number).destroy()
+        for number, part in parts.items():
+            if number not in self._plans and part.continuous.operators is not None:
+                self._plans[number] = context.broadcast(PLANS.to_bytes(part.continuous.operators))
         version = self._engine.version
-        if self._engine.routes.divided and self._version != version:
-            content = pickle.dumps(self._engine.divided_plan(), 5)
-            save_file(self._run.divided_file(version), content, durable=False)
-            self._run.divided_file(self._version).unlink(missing_ok=True)
-            self._version = version
+        if self._engine.routes.divided and (self._divided is None or self._divided[0] != version):
+            if self._divided is not None:
+                self._divided[1].destroy()
+            self._divided = version, context.broadcast(PLANS.to_bytes(self._engine.divided_plan()))
+        return Shipped(dict(self._plans), self._divided)
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """Plans as Spark has shipped them: of parts, and a version of that of synopses in partitions."""
+
+    parts: Mapping[int, Broadcast[bytes]]
+    divided: tuple[int, Broadcast[bytes]] | None
+
+    def find(self, wanted: Wanted) -> bytes:
+        if wanted.part is not None:
+            return self.parts[wanted.part].value
+        if self.divided is None or self.divided[0] != wanted.version:
+            raise InternalError(
+                f"version {wanted.version} of a plan is wanted, which is not that of the batch"
+            )
+        return self.divided[1].value
+
+
+# What runs of this process share: the process, the folder, and the secret.
+_shared: list[tuple[int, Path, str]] = []
+
+
+def _of_this_process() -> tuple[int, Path, str]:
+    if not _shared or _shared[0][0] != os.getpid():
+        folder = Path(tempfile.mkdtemp(prefix="sash-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        _shared[:] = [(os.getpid(), folder, new_secret())]
+    return _shared[0]
+
+
+def nursery_folder() -> Path:
+    """Where the process is found that the holders of all runs of this one are forked from."""
+    return _of_this_process()[1]
+
+
+def secret_of_this_process() -> str:
+    return _of_this_process()[2]
 
 
 def _first_stage(
     plan: RunPlan,
     routes: Routes,
     of: int,
-    newest: Mapping[tuple[str, int], int | None],
+    bars: Bars,
     mailbox: Path | None,
     keep: Keep | None,
 ) -> Callable[[Batches], Batches]:
@@ -172,7 +227,7 @@ def _first_stage(
                         messages = list(wake(routes, of))
                     else:
                         chunk = Chunk.from_json(text)
-                        result = run_chunk(plan, chunk, newest[chunk.stream, chunk.sequence], keep)
+                        result = run_chunk(plan, chunk, bars[chunk.stream, chunk.sequence], keep)
                         messages = [message.posted(mailbox) for message in scatter(routes, result, of)]
                 except SashError as failure:
                     messages = [failed(failure)]
@@ -182,7 +237,11 @@ def _first_stage(
 
 
 def _stage(
-    run: Run, stage: int, turn: Turn, files: Mapping[int, Mapping[int, tuple[StateFile, ...]]]
+    run: Run,
+    stage: int,
+    turn: Turn,
+    files: Mapping[int, Mapping[int, tuple[StateFile, ...]]],
+    plans: Shipped,
 ) -> Callable[[Batches], Batches]:
     """What a task does with the messages of its partitions: others pass on to later stages."""
 
@@ -199,7 +258,7 @@ def _stage(
             own = replace(turn, divided=divided)
             request = Request(stage, own, files[partition], heads_of(messages))
             try:
-                given = ask(run, partition, request, [m.payload for m in messages])
+                given = ask(run, partition, request, [m.payload for m in messages], plans.find)
             except SashError as failure:
                 given = [failed(failure)]
             yield from _rows(given, partition)

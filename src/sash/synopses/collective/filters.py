@@ -47,11 +47,11 @@ class Filters:
         self._reach = reach
         self.refusal: str | None = None
         self._newest: int | None = None
-        self._probes: set[RangeCondition] = set()
-        self._sums: set[AggregateCall] = set()
+        self._probes: dict[RangeCondition, None] = {}
+        self._sums: dict[AggregateCall, None] = {}
         for selection in selections:
-            self._probes.update(selection.probes)
-            self._sums.update(selection.sums)
+            self._probes.update(dict.fromkeys(selection.probes))
+            self._sums.update(dict.fromkeys(selection.sums))
         asked: dict[AggregateCall, list[RangeCondition]] = defaultdict(list)
         for probe in self._probes:
             asked[probe.call].append(probe)
@@ -110,8 +110,8 @@ class Filters:
         return (
             self._newest == newest
             and width <= self._reach
-            and self._probes.issuperset(selection.probes)
-            and self._sums.issuperset(selection.sums)
+            and self._probes.keys() >= set(selection.probes)
+            and self._sums.keys() >= set(selection.sums)
         )
 
     def candidates(self, selection: Selection, left: int, right: int) -> Ints:

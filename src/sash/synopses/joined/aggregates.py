@@ -90,6 +90,10 @@ class _Told:
 class JoinAggregates(Operator):
     """`fields`: the keys, the number of the reader, all aggregates; NULL where a reader asks for others."""
 
+    # Results wait in the synopsis for their boundary.
+    takes_early = True
+    gives_early = False
+
     def __init__(self, spec: JoinSpec) -> None:
         self.spec = spec
         self.fields = spec.fields
@@ -280,7 +284,10 @@ class JoinAggregates(Operator):
         return self.synopsis.nbytes + sum(told.ints.nbytes + told.floats.nbytes for told in self._told)
 
 
-def join_operators(spec: JoinSpec, inputs: Sequence[Field]) -> tuple[Operator, Operator]:
-    """The operator that pre-aggregates join results where they are, and the one that keeps the synopsis."""
-    partials = JoinPartials(spec, inputs)
+def join_operators(spec: JoinSpec, inputs: Sequence[Field], step: int) -> tuple[Operator, Operator]:
+    """The operator that pre-aggregates join results where they are, and the one that keeps the synopsis.
+
+    Results are seen at multiples of `step` only.
+    """
+    partials = JoinPartials(spec, inputs, step)
     return partials, JoinAggregates(spec)

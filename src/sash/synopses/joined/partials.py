@@ -16,6 +16,7 @@ from sash.lang.types import Type
 from sash.operators.delta import NEVER, Delta, Ints, as_table, concat, empty_delta
 from sash.operators.operator import Moment, Operator
 from sash.operators.preaggregate import Partial
+from sash.operators.time_window import next_multiple
 from sash.plan.duplicates import is_coded
 from sash.plan.join_synopses import FIRST, SECOND, JoinSpec
 from sash.plan.periodic import SynopsisSpec
@@ -39,8 +40,11 @@ def _coded_columns(layout: Layout) -> list[int]:
 
 
 class JoinPartials(Operator):
-    def __init__(self, spec: JoinSpec, inputs: Sequence[Field]) -> None:
+    takes_early = True
+
+    def __init__(self, spec: JoinSpec, inputs: Sequence[Field], step: int = 1) -> None:
         self.spec = spec
+        self._step = step
         self._inputs = tuple(inputs)
         self._summary = summary_of(spec)
         layout = Layout.of(spec.measures)
@@ -55,6 +59,10 @@ class JoinPartials(Operator):
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
         (delta,) = inputs
+        # What does not live at a multiple of the step is seen by nobody.
+        arrived = next_multiple(delta.ts, self._step)
+        lives = arrived < next_multiple(delta.exp, self._step)
+        delta, arrived = delta.filter(lives), arrived[lives]
         if not len(delta):
             return empty_delta(self.fields)
         table = as_table(delta.columns, [field.name for field in self._inputs], len(delta))
@@ -62,7 +70,7 @@ class JoinPartials(Operator):
             np.asarray(plain(table.column(name)).cast(pa.int64())) * unit - shift
             for name, unit, shift in zip((FIRST, SECOND), self.spec.units, self.spec.shifts, strict=True)
         )
-        arrivals = self.spec.panes.number_of(delta.ts)
+        arrivals = self.spec.panes.number_of(arrived)
         made = preaggregate_results(first, second, table, self._summary, self.spec.g, arrivals)
         return concat([self._delta(partial) for partial in made], self.fields)
 

@@ -84,14 +84,19 @@ def calls_of(type_: Type) -> list[AggregateCall]:
 
 
 def grouping(
-    keys: Sequence[Type], argument: Type, calls: Sequence[AggregateCall], *, fifo: bool = False
+    keys: Sequence[Type],
+    argument: Type,
+    calls: Sequence[AggregateCall],
+    *,
+    fifo: bool = False,
+    endless: bool = False,
 ) -> Grouping:
     """A grouping over keys and one argument after them."""
     key_fields = [Field(f"k{i}", type_) for i, type_ in enumerate(keys)]
     fields = [*key_fields, *(Field(f"a{i}", c.type) for i, c in enumerate(calls))]
     positions = [None if c.argument is None else len(keys) for c in calls]
     types = [ARROW_TYPES[type_] for type_ in (*keys, argument)]
-    return Grouping(key_fields, calls, positions, fields, types, fifo=fifo)
+    return Grouping(key_fields, calls, positions, fields, types, fifo=fifo, endless=endless)
 
 
 # ------------------------------------------------------------------------------------------ histories

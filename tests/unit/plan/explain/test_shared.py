@@ -38,7 +38,7 @@ def test_a_part_with_more_sharers_than_the_whole_is_told_apart():
     assert told(
         "CREATE QUERY q1 AS SELECT DISTINCT a FROM s [RANGE 1 MIN]",
         "CREATE QUERY q2 AS SELECT DISTINCT a FROM s [RANGE 1 MIN]",
-        "CREATE QUERY q3 AS SELECT s.a FROM s [RANGE 1 MIN], u [NOW] WHERE s.a = u.a",
+        "CREATE QUERY q3 AS SELECT l.a FROM s [RANGE 1 MIN] l, s [NOW] r WHERE l.a = r.a",
     ) == [
         ["Distinct: shared with q2", "Window: shared with q2, q3"],
         ["Distinct: shared with q1", "Window: shared with q1, q3"],

@@ -29,7 +29,14 @@ def test_there_is_a_line_a_batch_and_the_last_one_agrees_with_the_summary(record
     assert sum(each["rows"] for each in found) == 14
     last = found[-1]
     assert last["streams"] == {
-        "s": {"accepted": 12, "late": 1, "rejected": 1, "newest": 12_000_000, "behind": None}
+        "s": {
+            "accepted": 12,
+            "late": 1,
+            "rejected": 1,
+            "slack": 3_000_000,
+            "newest": 12_000_000,
+            "behind": None,
+        }
     }
     assert last["clock"] == summary.clock == 12_000_000
     assert last["lag"] == 0

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sash.errors import SinkError
-from sash.runtime.sinks import open_sink
+from sash.runtime.sinks import Sink, open_sink
+from sash.runtime.sinks.parquet_parts import ParquetSink
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("name", pa.string()), ("n", pa.int64())])
 
@@ -23,6 +24,13 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
+def killed(sink: Sink) -> None:
+    """What the end of its process does to a sink."""
+    assert isinstance(sink, ParquetSink)
+    assert sink._handle is not None
+    os.close(sink._handle)
+
+
 def numbers(directory: Path) -> list[int]:
     parts = sorted(directory.glob("part-*.parquet"))
     return [n for part in parts for n in pq.read_table(part)["n"].to_pylist()]
@@ -32,13 +40,15 @@ def test_parts_appear_whole_at_commit_and_never_empty(tmp_path: Path) -> None:
     sink = open_sink("parquet:out", SCHEMA, tmp_path)
     sink.check()
     sink.open(None)
-    assert sink.commit() == {"parts": 0}
+    assert sink.commit()["parts"] == 0
     sink.write(rows(1, 2))
     sink.write(rows(3))
     assert list((tmp_path / "out").glob("part-*")) == []
-    assert sink.commit() == {"parts": 1}
+    committed = sink.commit()
+    assert committed["parts"] == 1
+    assert committed["bytes"] == (tmp_path / "out" / "part-000000.parquet").stat().st_size
     sink.write(rows())
-    assert sink.commit() == {"parts": 1}
+    assert sink.commit() == committed
     sink.write(rows(4))
     sink.close()
     assert names(tmp_path / "out") == ["part-000000.parquet"]
@@ -54,19 +64,20 @@ def test_going_on_deletes_what_was_not_committed(tmp_path: Path) -> None:
     sink.write(rows(2))
     sink.commit()
     sink.write(rows(3))
+    killed(sink)
     (tmp_path / "out" / "notes.txt").touch()
     again = open_sink("parquet:out", SCHEMA, tmp_path)
     again.open(kept)
     assert names(tmp_path / "out") == ["notes.txt", "part-000000.parquet"]
     again.write(rows(4))
-    assert again.commit() == {"parts": 2}
+    assert again.commit()["parts"] == 2
     again.close()
     assert numbers(tmp_path / "out") == [1, 4]
     fresh = open_sink("parquet:out", SCHEMA, tmp_path)
     fresh.open(None)
     assert names(tmp_path / "out") == ["notes.txt"]
     with pytest.raises(SinkError, match="not what the checkpoint says"):
-        fresh.open({"parts": 1})
+        fresh.open(kept)
 
 
 def test_disk_errors_are_sink_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

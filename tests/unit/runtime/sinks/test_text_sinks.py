@@ -76,6 +76,7 @@ def test_files_that_are_written_together_are_as_if_each_were_written_alone(tmp_p
         patch.setattr(text_file, "ROWS_AT_ONCE", 3)
         text_file.write_together(zip(texts, tables, strict=True))
     for sink in texts:
+        sink.commit()
         sink.close()
     assert [(base / str(number)).read_text() for number in range(len(parts))] == alone
 

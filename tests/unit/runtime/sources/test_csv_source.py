@@ -252,3 +252,42 @@ def test_garbage_is_cut_the_same_everywhere_and_every_row_is_accounted_for(
     packed = read_all(stream_of("csv:in.csv.gz", {"ts": B, "name": S}, header=False), base)
     assert values_of(packed) == values_of(whole)
     assert rejects_of(packed) == rejects_of(whole)
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        (gzip.compress(b"ts,name,x\n", mtime=0), "compressed with gzip: give it a name that ends in .gz"),
+        (b"PK\x03\x04rest", "a zip archive: unpack it"),
+        (b"PAR1\x15\x04", "a Parquet file: write FROM 'parquet:"),
+        ("ts,name,x\n".encode("utf-16"), "UTF-16: save it as UTF-8"),
+        (b"ts,name,x,\xfc\n1,a,1,1\n", "save the file as UTF-8"),
+        (b"ts;Name;x\n1;a;1\n", "separated by ;: say WITH (delimiter = ';')"),
+        (b"x\ty\tts\tname\n", "separated by tab: say WITH (delimiter = 'tab')"),
+        (b"1,a,1\n", "say WITH (header = false)"),
+    ],
+)
+def test_a_file_that_is_something_else_is_refused_with_what_to_do(
+    content: bytes, hint: str, tmp_path: Path
+) -> None:
+    stream = stream_of(csv_file(tmp_path, content), COLUMNS)
+    with pytest.raises(SourceError) as caught:
+        open_source(stream, tmp_path).check()
+    assert hint in caught.value.render()
+
+
+def test_a_header_without_an_end_is_refused(tmp_path: Path) -> None:
+    for content, reason in (
+        (b'ts,name,"x\n1,2,3\n', "a quote that never closes"),
+        (b"ts,name,x," + b"y" * records.MAX_RECORD, "a record longer than 16 MiB"),
+    ):
+        stream = stream_of(csv_file(tmp_path, content), COLUMNS)
+        with pytest.raises(SourceError, match=reason):
+            open_source(stream, tmp_path).check()
+
+
+def test_columns_that_cannot_be_shown_are_escaped(tmp_path: Path) -> None:
+    stream = stream_of(csv_file(tmp_path, b"ts,name,a\x00b\n1,a,1\n"), COLUMNS)
+    with pytest.raises(SourceError) as caught:
+        open_source(stream, tmp_path).check()
+    assert caught.value.got == r"ts, name, 'a\x00b'"

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -171,3 +174,39 @@ def test_chunks_are_numbered_through_all_files(tmp_path: Path) -> None:
         ("a.csv", 2, 1),
         ("b.csv", 0, 1),
     ]
+
+
+def test_a_file_that_is_moved_away_while_its_directory_is_listed_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("t\n1\n")
+    scan = os.scandir
+
+    @contextmanager
+    def scandir(path: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+        with scan(path) as entries:
+            listed = list(entries)
+        (tmp_path / "a.csv").unlink()
+        yield iter(listed)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    source = open_source(stream_of("csv:.", {"t": B}, watch=True), tmp_path)
+    assert [os.path.basename(chunk.path) for chunk in source.plan({}, 10).chunks] == ["b.csv"]
+
+
+def test_what_cannot_be_listed_or_read_is_the_users_to_mend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(SourceError, match="neither a file nor a directory"):
+        open_source(stream_of("csv:pipe.csv", {"t": B}), tmp_path).check()
+
+    def refuse(path: str) -> list[str]:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    (tmp_path / "in").mkdir()
+    monkeypatch.setattr(os, "listdir", refuse)
+    with pytest.raises(SourceError, match="cannot list the directory 'in'") as caught:
+        open_source(stream_of("csv:in", {"t": B}), tmp_path).check()
+    assert "permission denied" in caught.value.render()

@@ -107,3 +107,25 @@ def test_chunking_never_shows(
     good = [json.loads(line) for line in lines if line not in ("", *NO_ROWS)]
     assert [row[3] for row in values_of(whole)] == [line.get("name") for line in good]
     assert [row[4] for row in values_of(whole)] == [line.get("x") for line in good]
+
+
+def test_a_whole_number_is_a_bigint_however_it_is_spelled(tmp_path: Path) -> None:
+    spellings = ["1.0", "1e3", "-2.0E1", "-0.0", '"4.0"', "9007199254740991.0", "7", "9223372036854775807"]
+    lines = [f'{{"ts": {at}, "n": {text}}}' for at, text in enumerate(spellings)]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines))
+    parts = read_all(stream_of("json:in.jsonl", {"ts": B, "n": B}), tmp_path)
+    assert [row[-1] for row in values_of(parts)] == [
+        1, 1000, -20, 0, 4, 9007199254740991, 7, 9223372036854775807,
+    ]  # fmt: skip
+
+
+def test_a_number_that_is_not_whole_or_cannot_be_told_apart_is_rejected(tmp_path: Path) -> None:
+    spellings = ["1.5", "1e-1", "9007199254740993.0", "1e300", "1e999", "NaN", '"abc"', '""', "true"]
+    lines = [f'{{"ts": {at}, "n": {text}}}' for at, text in enumerate(spellings)]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines))
+    parts = read_all(stream_of("json:in.jsonl", {"ts": B, "n": B}), tmp_path)
+    assert values_of(parts) == []
+    assert [reason for _, reason, _ in rejects_of(parts)] == [
+        f"n: '{shown}' is not a BIGINT"
+        for shown in ("1.5", "0.1", "9007199254740992.0", "1e+300", "1e999", "NaN", "abc", "", "true")
+    ]

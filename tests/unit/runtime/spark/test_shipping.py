@@ -32,7 +32,7 @@ def test_what_is_unpacked_can_be_imported_from_there(tmp_path: Path) -> None:
     assert done.stdout.strip() == str(unpacked / "sash" / "__init__.py")
 
 
-def test_the_name_follows_the_content(tmp_path: Path) -> None:
+def test_the_name_follows_the_sources(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
     two.mkdir()

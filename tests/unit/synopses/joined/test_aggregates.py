@@ -32,11 +32,11 @@ def test_a_reader_is_told_after_a_restart_of_what_no_other_reader_knew():
     )
     (join,) = plan_run(bind_program(streams + "".join(queries))).joins
     times = [Field("first", Type.BIGINT), Field("second", Type.BIGINT)]
-    partials, operator = join_operators(join.spec, times)
+    partials, operator = join_operators(join.spec, times, join.join.step)
     result = Delta(np.array([5 * SECOND]), np.array([9 * SECOND]), (pa.array([1]), pa.array([5])))
     made = partials.process([result], Moment(5 * SECOND))
     operator.process([made], Moment(6 * SECOND))
-    restored = join_operators(join.spec, times)[1]
+    restored = join_operators(join.spec, times, join.join.step)[1]
     restored.restore(operator.snapshot())
     told = restored.process([made.slice(0, 0)], Moment(8 * SECOND))
     assert told.ts.tolist() == [8 * SECOND] * 2
