@@ -235,7 +235,8 @@ def _is_guest(engine: Engine, query: str) -> bool:
 
 def _known_since(stream: MadeStream, read: int, through: int | None) -> int | None:
     """After which instant a query that comes now knows all rows of an ordered stream; None: it knows all."""
-    times = [row.time * stream.clock.tick for row in stream.rows[:read] if row.time is not None]
+    accepted = (row for row in stream.rows[:read] if not row.is_rejected)
+    times = [row.time * stream.clock.tick for row in accepted if row.time is not None]
     if not times:
         return None
     if stream.retain is None or through is None:
@@ -254,7 +255,6 @@ class _Schedule(Desk):
 
     def __post_init__(self) -> None:
         super().__init__()
-        self._is_first = True
         self._engine: Engine | None = None
 
     @property
@@ -278,13 +278,13 @@ class _Schedule(Desk):
         self._engine = engine
         engine.settle()
         before = engine.plane.watermarks
-        while not self._is_first and self._at(batch) != self._at(self.batch):
+        while self._at(batch) != self._at(self.batch):
             try:
                 engine.change(self._at(batch))
                 break
             except UserError as refused:
                 self.refuse(refused)
-        self._is_first, self.batch = False, batch
+        self.batch = batch
         there = {query.name for query in self._at(batch).queries if query.sink != "noop:"}
         engine.settle()
         passed, watermarks = engine.plane.passed, engine.plane.watermarks
