@@ -45,6 +45,8 @@ _BASE = """
 CREATE QUERY base_{name} INTO 'noop:' AS
   SELECT src, COUNT(*) AS n, SUM(length) AS s FROM {name} [RANGE 20 SEC SLIDE 1 SEC] GROUP BY src;
 """
+# How long a session lasts.
+_MOST_SECONDS = 60.0
 # What may be refused, always or only for a stream that keeps no rows.
 _BEFORE_THE_FIRST = frozenset({"nothing-yet"})
 _AFTER_THE_LAST = frozenset({"endless-input", "closed", "nothing-yet"})
@@ -58,7 +60,6 @@ class Template:
 
     select: str
     rest: str = ""
-    sql: str = ""
     is_join: bool = False
 
     def cql(self, stream: str, window: str) -> str:
@@ -97,11 +98,20 @@ def truth(name: str, template: Template, instant: int, span: float, slide: float
         instant = instant // step * step
     since = instant - round(span * _SECOND)
     first, last = (max(0, ((at - _START) * RATE) // _SECOND + 1) for at in (since, instant))
-    rows = _rows(name, int(first), int(last))
-    with duckdb.connect() as connection:
-        connection.execute("SET threads = 1")
-        connection.register("w", rows)
-        return _sorted(connection.execute(template.duckdb()).fetchall())
+    connection = _connection()
+    connection.register("w", _rows(name, int(first), int(last)))
+    return _sorted(connection.execute(template.duckdb()).fetchall())
+
+
+_local = threading.local()
+
+
+def _connection() -> duckdb.DuckDBPyConnection:
+    """DuckDB for this thread: to connect takes longer than most questions."""
+    if not hasattr(_local, "connection"):
+        _local.connection = duckdb.connect(config={"threads": 1})
+    connection: duckdb.DuckDBPyConnection = _local.connection
+    return connection
 
 
 def _rows(name: str, first: int, last: int) -> pa.Table:
@@ -194,10 +204,10 @@ class Concurrency:
     _number: int = 0
 
     def run(self, seconds: float) -> Tally:
-        """Let all threads work for so long on one session."""
+        """Let all threads work for so long on one session; one with a checkpoint goes on from the last."""
         self._number += 1
-        directory = self.directory / f"run{self._number}"
-        directory.mkdir(parents=True)
+        directory = self.directory / ("run1" if self.has_checkpoint else f"run{self._number}")
+        directory.mkdir(parents=True, exist_ok=True)
         session = connect(
             directory,
             self.runtime,
@@ -278,9 +288,9 @@ class Concurrency:
         if template.is_join:
             span, slide = draw.choice((0.5, 1)), None
         if name == BARE:
-            # Only what the base query keeps can be answered for sure, and only when that is whole.
-            must = False
+            # Only what the base query keeps can be answered for sure, and only at its boundaries.
             template = draw.choice((*_COVERED, template))
+            must = template in _COVERED and slide is not None and span <= 20 and span == int(span)
         window = _window(span, slide)
         text = template.cql(name, window)
         isolation = draw.choice((None, None, "ws"))
@@ -369,12 +379,12 @@ def _wrong(text: str, instant: int, given: Sequence[Row], right: Sequence[Row]) 
 
 
 def attack(seconds: float, seed: int, runtime: str, say: Callable[[str], None]) -> Tally:
-    """Sessions of several kinds in turn, for so long all together."""
+    """Sessions of several kinds in turn, for so long all together; all are stopped while they are asked."""
     tally = Tally()
     kinds = ((False, False, 300), (False, True, 1000), (False, False, 3000), (True, False, 1000))
     with tempfile.TemporaryDirectory(prefix="sash-") as directory:
-        for number, (pace, has_checkpoint, rows) in enumerate(kinds):
-            attacked = Concurrency(
+        attacked = [
+            Concurrency(
                 Path(directory) / str(number),
                 seed,
                 runtime,
@@ -383,8 +393,13 @@ def attack(seconds: float, seed: int, runtime: str, say: Callable[[str], None]) 
                 has_checkpoint=has_checkpoint,
                 tally=tally,
             )
-            attacked.run(seconds / len(kinds))
-            say(f"{rows} rows a batch{', paced' * pace}{', with a checkpoint' * has_checkpoint}: {tally}")
+            for number, (pace, has_checkpoint, rows) in enumerate(kinds)
+        ]
+        rounds = max(1, round(seconds / len(kinds) / _MOST_SECONDS))
+        for one in attacked * rounds:
+            one.run(seconds / len(kinds) / rounds)
+            kind = f"{', paced' * one.pace}{', with a checkpoint' * one.has_checkpoint}"
+            say(f"{one.batch_rows} rows a batch{kind}: {tally}")
     return tally
 
 
