@@ -391,7 +391,6 @@ def _untrue(exact: Sequence[Line], elastic: Sequence[Line]) -> str:
     return ""
 
 
-_HOW_LATE = re.compile(r"late by [\d.]+ s")
 _OP = re.compile(rb"""(?:^[^,]*,|"op":"|'op': ')([+-])""")
 
 
@@ -425,12 +424,8 @@ def _contents(archive: Path) -> tuple[int | None, list[str]]:
 
 
 def _unplaced(path: Path) -> list[str]:
-    """Side rows without the folder that the run was in, and without how late they are.
-
-    That is told by what was known where a row was judged, which depends on how the input was cut.
-    """
-    text = path.read_text(encoding="utf-8").replace(str(path.parents[1]), "")
-    return _HOW_LATE.sub("late", text).splitlines()
+    """Side rows without the folder that the run was in."""
+    return path.read_text(encoding="utf-8").replace(str(path.parents[1]), "").splitlines()
 
 
 def _is_input(path: Path) -> bool:
