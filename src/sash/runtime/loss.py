@@ -2,8 +2,8 @@
 
 A chunk's loss is made in the task that reads it, and again by the driver where rows are later than the task
 knew; the driver adds them up. Invariant: `slack` is the greatest distance of a late row to the newest row
-before it, and `steps` counts late rows by the least step of SLACK that keeps them, whatever the chunks. A loss
-is of constant size.
+before it, and `steps` counts late rows by the least step of SLACK that keeps them, whatever the chunks. A
+loss is of constant size.
 """
 
 from __future__ import annotations
