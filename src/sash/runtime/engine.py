@@ -622,7 +622,7 @@ class Engine:
     def pending_entry(self) -> Entry | None:
         """An entry that was decided before a crash and not committed: it must be run as it was.
 
-        The streams may have become others since: what was decided for a stream that is read otherwise now is not
+        The streams may have become others since: what was decided for one that is read otherwise now is not
         run, and the stream goes on where it was.
         """
         text = None if self._feed_log is None else self._feed_log.read(self.taken + 1)
