@@ -31,6 +31,7 @@ from sash.operators.aggregates.frequent_lists import SUB_WINDOWS, Cut
 from sash.operators.announce import Announcer
 from sash.operators.answers import Answers, ChangeLog, Limited, Lives, Once, Restored, Sequenced, Snapshots
 from sash.operators.anti_join import AntiJoin
+from sash.operators.arrivals import ARRIVED, Arrivals
 from sash.operators.dataflow import Dataflow, Place, Vertex
 from sash.operators.delta_star import DeltaStar
 from sash.operators.division import (
@@ -83,6 +84,7 @@ from sash.plan.run_plan import (
     watched_apart,
     windows_of,
 )
+from sash.plan.scalars import passed_on, quoted
 from sash.state.expirations import CalendarQueue, Expirations, Fifo, ScanList, Silent
 
 # Lazy expiration happens when so much of a window has passed (002, section 3.6.1).
@@ -117,6 +119,8 @@ class Level:
     in_order: bool = False
     # Windows move after so many rows: the first move is the first instant.
     by_moves: bool = False
+    # Whether rows say when they arrived, in a column after the others.
+    has_arrivals: bool = False
 
 
 JoinSynopses = Callable[[JoinSpec, Sequence[Field], int], tuple[Operator, Operator]]
@@ -440,14 +444,17 @@ class _Builder:
         edge = self._known[key]
         self._places[node.logical] = Place(edge.vertex, self._made[key])
         # Who shares it may call the columns otherwise; they stand in the same places.
-        edge = replace(edge, fields=node.logical.fields)
+        edge = replace(edge, fields=_fields(node.logical, level))
         return self._lasting(edge) if edge.is_internal and not keeps_internal else edge
 
     def _build(self, node: Exec, level: Level, defer: bool) -> Edge:
         logical = node.logical
         match logical:
             case algebra.Window():
-                edge = self._window(self._stream(node.inputs[0], level), logical.spec, level)
+                edge = self._stream(node.inputs[0], level)
+                if level.has_arrivals:
+                    edge = self._same(Arrivals(edge.fields), edge, widened(edge.fields, 1))
+                edge = self._window(edge, logical.spec, level)
                 edge = replace(edge, is_internal=level.is_mixed and logical.spec.is_internal)
                 if level.strategy is Strategy.NT and not defer:
                     edge = self._announced(edge, level.strategy)
@@ -461,11 +468,13 @@ class _Builder:
                 edge = self._relation(node.inputs[0], level, defer=defer, keeps_internal=True)
                 kept = {output.scalar.column for output in logical.outputs}
                 is_net = edge.is_net and all(field.name in kept for field in edge.fields)
-                return self._projected(replace(edge, is_net=is_net), logical.outputs)
+                outputs = [*logical.outputs, *passed_on(edge.fields[-1:] if level.has_arrivals else ())]
+                return self._projected(replace(edge, is_net=is_net), outputs)
             case algebra.Union():
                 inputs = [self._relation(below, level) for below in node.inputs]
-                division = unchanged(logical.fields, len(inputs))
-                edge = self._put(MergeUnion(logical.fields), division, *inputs)
+                fields = _fields(logical, level)
+                division = unchanged(fields, len(inputs))
+                edge = self._put(MergeUnion(fields), division, *inputs)
                 return replace(edge, is_ordered=pattern_of(logical) is Pattern.WKS)
             case algebra.Except() | algebra.Intersect():
                 kind = Counted.EXCEPT if isinstance(logical, algebra.Except) else Counted.INTERSECT
@@ -682,6 +691,9 @@ class _Builder:
         is_eager = node.algorithm is not JoinAlgorithm.LAZY and not level.is_mixed
         below = replace(level, step=level.unit) if is_eager and level.slide is not None else level
         edges = [self._relation(child, below, keeps_internal=True) for child in node.inputs]
+        arrived = [replace(ARRIVED, name=f"{ARRIVED.name}{i}") for i in range(len(edges))]
+        if level.has_arrivals:
+            edges = [replace(e, fields=(*e.fields[:-1], own)) for e, own in zip(edges, arrived, strict=True)]
         inputs = [
             JoinInput(e.fields, _buffer(e, level.strategy), e.is_ordered, e.is_negative, e.is_internal)
             for e in edges
@@ -698,6 +710,11 @@ class _Builder:
             any(each.is_foreseen for each in edges if not each.is_internal),
             any(each.is_negative for each in edges if not each.is_internal),
         )
+        if level.has_arrivals:
+            # Rows that are joined arrive when the last of them does.
+            names = tuple(field.name for field in arrived)
+            last = Scalar(f"greatest({', '.join(map(quoted, names))})", ARRIVED.type, names)
+            edge = self._projected(edge, [*passed_on(logical.fields), Named(ARRIVED.name, last)])
         # What reads a join synopsis sees its results at boundaries only: they need not wait until then.
         if below.step != level.step and level.join is None:
             edge = self._same(Resample(edge.fields, level.step), edge)
@@ -712,7 +729,8 @@ class _Builder:
         return self._explicit(limited, WHOLE, self._announced(edge, level.strategy))
 
     def _semi_join(self, node: Exec, logical: algebra.SemiJoin, level: Level) -> Edge:
-        left, right = (self._relation(below, level) for below in node.inputs)
+        left = self._relation(node.inputs[0], level)
+        right = self._relation(node.inputs[1], replace(level, has_arrivals=False))
         if not logical.is_anti:
             return self._matching(logical, left, right, level.strategy)
         if logical.nulls_match:
@@ -736,7 +754,7 @@ class _Builder:
         ]
         division = joined([left.fields, once.fields], equalities)
         matched = self._put(WindowJoin(inputs, equalities), division, left, once)
-        return self._projected(matched, _columns(left.fields))
+        return self._projected(matched, passed_on(left.fields))
 
     def _without(
         self,
@@ -768,18 +786,23 @@ class _Builder:
         relation = logical.relation
         if relation.is_revised:
             return self._retroactive(node, logical, level)
-        edge = self._joined_on_arrival(node, logical, level)
-        if edge is None:
-            # Pairs arrive when the later row does, whenever they are looked at.
+        inner = replace(level, strategy=strategy_below(logical, level.strategy))
+        delay = 0 if relation.is_static else _delay(logical.input, level)
+        if not _has_arrivals(logical.input):
+            # What many rows have made arrives when it changes, whenever it is looked at.
             step = level.step if level.is_mixed or relation.is_static else level.unit
-            inner = replace(level, strategy=strategy_below(logical, level.strategy), step=step)
-            left = self._relation(node.inputs[0], inner, defer=True, keeps_internal=True)
-            edge = self._looked_up(logical, left, level)
-            if step != level.step:
-                edge = self._same(Resample(edge.fields, level.step), edge)
+            inner, delay = replace(inner, step=step), 0
+        elif delay:
+            inner = replace(inner, has_arrivals=True)
+        left = self._relation(node.inputs[0], inner, defer=True, keeps_internal=True)
+        edge = self._looked_up(logical, left, level, delay)
+        if inner.has_arrivals:
+            edge = self._projected(edge, passed_on(_fields(logical, level)))
+        if inner.step != level.step:
+            edge = self._same(Resample(edge.fields, level.step), edge)
         return self._announced(edge, level.strategy) if level.strategy is Strategy.NT else edge
 
-    def _looked_up(self, logical: algebra.RelationJoin, left: Edge, level: Level) -> Edge:
+    def _looked_up(self, logical: algebra.RelationJoin, left: Edge, level: Level, delay: int) -> Edge:
         lookup = LookupJoin(
             left.fields,
             logical.relation.fields,
@@ -787,40 +810,11 @@ class _Builder:
             logical.right_keys,
             logical.residual,
             is_outer=logical.is_outer,
+            delay=delay,
         )
         right = self._relation_rows(logical.relation, level)
         division = widened(left.fields, len(logical.relation.fields), others_everywhere=True)
         return replace(left, vertex=self._vertex(lookup, [left, right], division), fields=lookup.fields)
-
-    def _joined_on_arrival(self, node: Exec, logical: algebra.RelationJoin, level: Level) -> Edge | None:
-        """The join below the window, where a row is when it arrives; None if that is where it is anyway.
-
-        Joins of several windows are looked at as often as time goes on, so they need no such thing.
-        """
-        spec = _only_window(logical)
-        if logical.relation.is_static or spec is None or (level.step == level.unit and not spec.offset):
-            return None
-        edge = self._window(self._arriving(node, level), spec, level)
-        return replace(edge, is_ordered=False, is_internal=level.is_mixed and spec.is_internal)
-
-    def _arriving(self, node: Exec, level: Level) -> Edge:
-        """The rows of a window with what is computed above it, as they arrive."""
-        logical = node.logical
-        if isinstance(logical, algebra.Window):
-            edge = self._stream(node.inputs[0], level)
-        else:
-            below = self._arriving(node.inputs[0], level)
-            match logical:
-                case algebra.Select():
-                    edge = self._same(Selection(below.fields, logical.predicate), below)
-                case algebra.Project():
-                    edge = self._projected(below, logical.outputs)
-                case algebra.RelationJoin():
-                    edge = self._looked_up(logical, below, level)
-                case _:
-                    raise InternalError(f"a {type(logical).__name__} over rows that arrive")
-        self._places.setdefault(logical, Place(edge.vertex, (edge.vertex,)))
-        return edge
 
     def _retroactive(self, node: Exec, logical: algebra.RelationJoin, level: Level) -> Edge:
         inner = replace(level, strategy=strategy_below(logical, level.strategy))
@@ -833,9 +827,9 @@ class _Builder:
         pairs = self._inner(logical, numbered, right, level.strategy)
         number = Scalar(f'"{ROW}"', Type.BIGINT, (ROW,), ROW)
         alone = self._without(numbered, pairs, (number,), (number,), level.strategy)
-        outputs = _columns(logical.fields)
+        outputs = passed_on(logical.fields)
         padded = [
-            *_columns(left.fields),
+            *passed_on(left.fields),
             *(
                 Named(field.name, Scalar(f"CAST(NULL AS {field.type.value})", field.type, ()))
                 for field in logical.relation.fields
@@ -950,14 +944,28 @@ def _until_windows(node: Node) -> Sequence[Node]:
     return (node, *(found for child in node.children for found in _until_windows(child)))
 
 
-def _only_window(node: Node) -> WindowSpec | None:
-    """The window in time of rows that are selected, projected and joined with relations one by one."""
-    while isinstance(node, algebra.Select | algebra.Project | algebra.RelationJoin):
-        if isinstance(node, algebra.RelationJoin) and node.relation.is_revised:
-            return None
-        node = node.input
-    is_in_time = isinstance(node, algebra.Window) and node.spec.kind is not WindowKind.ROWS
-    return node.spec if isinstance(node, algebra.Window) and is_in_time else None
+def _has_arrivals(node: Node) -> bool:
+    """Whether each row is of single rows of streams, which arrived at some instant."""
+    match node:
+        case algebra.Window():
+            return True
+        case algebra.RelationJoin():
+            return not node.relation.is_revised and _has_arrivals(node.input)
+        case algebra.SemiJoin():
+            return not node.is_anti and _has_arrivals(node.left)
+        case algebra.Select() | algebra.Project() | algebra.Join() | algebra.Union():
+            return all(_has_arrivals(child) for child in node.children)
+    return False
+
+
+def _delay(node: Node, level: Level) -> int:
+    """How much later than they arrive rows come, at most; 0: at once."""
+    offset = max((window.spec.offset for window in windows_of(node)), default=0)
+    return offset + level.step if offset or level.step != level.unit else 0
+
+
+def _fields(node: Node, level: Level) -> tuple[Field, ...]:
+    return (*node.fields, ARRIVED) if level.has_arrivals else node.fields
 
 
 def _level_windows(node: Exec) -> Iterator[Exec]:
@@ -967,13 +975,6 @@ def _level_windows(node: Exec) -> Iterator[Exec]:
         return
     for below in node.inputs:
         yield from _level_windows(below)
-
-
-def _columns(fields: Sequence[Field]) -> list[Named]:
-    return [
-        Named(f.name, Scalar('"' + f.name.replace('"', '""') + '"', f.type, (f.name,), f.name))
-        for f in fields
-    ]
 
 
 def _if_null(scalar: Scalar) -> Scalar:

@@ -172,6 +172,11 @@ class Side:
             self.held.forget(slots)
         self.aside = np.concatenate((self.aside, slots))
 
+    def take_aside(self, chosen: Bools) -> Ints:
+        """Forget what some of the rows that are kept aside are kept for; gives them."""
+        taken, self.aside = self.aside[chosen], self.aside[~chosen]
+        return taken
+
     def snapshot(self) -> State:
         """The rows of the window and, if there are any, those that are kept aside."""
         if not len(self.aside):

@@ -1,10 +1,12 @@
 """Joins that look a row up in a relation when it comes: with static and with non-retroactive relations
 (⋈NRR).
 
-A row joins the relation as it is when the row comes here, which is when it arrives: where windows slide or
-have an OFFSET, that is below the window. Its results live as long as the row does; later changes of the
-relation touch only later rows (002, sections 3.3.1 and 3.5.1). So nothing of the stream is kept, only the
-relation. An outer join keeps rows without a match, with NULL for the relation's columns.
+A row joins the relation as it was when the row arrived; a result of a join of rows, when the last of them did
+(the timestamp of the result: 002, definition 3.1). Results live as long as the row; later changes of the
+relation touch only later rows (sections 3.3.1 and 3.5.1). So nothing of the stream is kept, only the
+relation. Where windows slide or have an OFFSET, rows come here later than they arrived, by a `delay` at most:
+they say when that was, and what has left the relation is kept for so long. An outer join keeps rows without a
+match, with NULL for the relation's columns.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ import pyarrow as pa
 
 from sash.lang.algebra import Field
 from sash.lang.values import Scalar
+from sash.operators.arrivals import ARRIVED
 from sash.operators.delta import ARROW_TYPES, Delta, Ints, as_table, concat, empty_delta, one_array
 from sash.operators.evaluate import evaluate, evaluate_mask
-from sash.operators.held import delta_of
 from sash.operators.join import JoinInput, Side
 from sash.operators.operator import Moment, Operator, State
 from sash.operators.probing import ALL, collect, probe_all, probe_chains
@@ -38,7 +40,9 @@ class LookupJoin(Operator):
         residual: Scalar | None,
         *,
         is_outer: bool,
+        delay: int = 0,
     ) -> None:
+        """With a `delay` the rows of the left have a column ARRIVED."""
         self.fields = (*left, *right)
         self._left = tuple(left)
         self._right = tuple(right)
@@ -48,6 +52,8 @@ class LookupJoin(Operator):
         self._is_outer = is_outer
         relation = JoinInput(self._right, Silent(), may_be_negative=True)
         self._side = Side(relation, [self._key] if self._key else [])
+        self._delay = delay
+        self._arrived = self._left.index(ARRIVED) if delay else None
         self._batch = 0
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
@@ -58,8 +64,10 @@ class LookupJoin(Operator):
             self._side.enter(entering, self._batch)
         gone = _NONE if leaving is None else self._side.held.match(self._side.widened(leaving))
         given = self._joined(left) if len(left) else empty_delta(self.fields)
-        # What has left is needed no more: all rows up to now have been looked up.
-        self._side.remove(gone, is_due=False)
+        self._side.put_aside(gone, is_due=False)
+        # Rows that arrived by then have been looked up.
+        is_over = self._side.held.rows.end[self._side.aside] <= moment.through - self._delay
+        self._side.remove(self._side.take_aside(is_over), is_due=True)
         return given
 
     def _joined(self, left: Delta) -> Delta:
@@ -83,13 +91,14 @@ class LookupJoin(Operator):
         """Pairs of a position on the left and a slot of the relation."""
         rows = self._side.held.rows
         times = (rows.start, rows.exp, rows.end, rows.born)
-        until = left.ts + 1
+        at = left.ts if self._arrived is None else left.columns[self._arrived].to_numpy()
+        until = at + 1
         if not self._key:
             live = rows.live_slots()
             nobody = np.zeros(len(left), dtype=np.int64)
             return collect(
                 lambda origin, slots: probe_all(
-                    nobody, left.ts, until, live, _NONE, False, *times, ALL, self._batch, origin, slots
+                    nobody, at, until, live, _NONE, False, *times, ALL, self._batch, origin, slots
                 ),
                 len(left),
             )
@@ -102,16 +111,16 @@ class LookupJoin(Operator):
         arrays = (index.heads, index.following, *times)
         return collect(
             lambda origin, slots: probe_chains(
-                numbers, left.ts, until, *arrays, ALL, self._batch, False, origin, slots
+                numbers, at, until, *arrays, ALL, self._batch, False, origin, slots
             ),
             len(left),
         )
 
     def snapshot(self) -> State:
-        return {"relation": self._side.held.table()}
+        return {f"relation{name}": rows for name, rows in self._side.snapshot().items()}
 
     def restore(self, state: State) -> None:
-        self._side.enter(delta_of(state["relation"]), self._batch)
+        self._side.restore(state["relation"], state.get("relation.aside"))
 
     @property
     def state_rows(self) -> int:

@@ -10,7 +10,7 @@ from sash.runtime.feed import Entry
 from sash.runtime.harvest import Harvest, PartHarvest
 from sash.runtime.plane import QueryPlane
 from sash.runtime.sources import Chunk
-from sash.runtime.stage import Bar, ChunkResult, misjudged
+from sash.runtime.stage import Bar, ChunkResult, misjudged, tell_lateness
 
 Bars = Mapping[tuple[str, int], Bar]
 """By what the rows of each chunk are judged, by (stream, sequence)."""
@@ -44,7 +44,7 @@ def run_exactly(
             again = [chunk for chunk in entry.chunks if (chunk.stream, chunk.sequence) in wrong]
             right = [r for r in harvest.results if (r.stream, r.sequence) not in wrong]
             harvest = replace(harvest, results=[*right, *run(entry, again, given).results])
-    results = sorted(harvest.results, key=lambda result: (result.stream, result.sequence))
+    results = tell_lateness(harvest.results, bars, plane.clock.slacks)
     parts = harvest.parts if in_tasks else _scanned(results, plane)
     return replace(harvest, results=results, parts=parts)
 

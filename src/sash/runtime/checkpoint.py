@@ -63,7 +63,8 @@ class Manifest:
     the boundaries that periodic queries last answered, where that is not the last one that has passed;
     `refreshes` is how those fared that are refreshed elastically. `refresh` and `policy` are the run's.
     Operators are divided among `partitions`, None: they are not. `divided` has the synopses in partitions,
-    with the reason; `passed` the instant of each stream that every query which reads it has passed.
+    with the reason; `passed` the instant of each stream that every query which reads it has passed; `sources`
+    how each stream is read (`feed.identity`).
     """
 
     batch: int
@@ -86,6 +87,7 @@ class Manifest:
     policy: str = ""
     divided: Mapping[str, str] = field(default_factory=dict)
     passed: Mapping[str, int] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         return json.dumps(
@@ -115,6 +117,7 @@ class Manifest:
                 "policy": self.policy,
                 "divided": dict(self.divided),
                 "passed": dict(self.passed),
+                "sources": dict(self.sources),
                 "panes": [list(asdict(file).values()) for file in self.panes],
             }
         )
@@ -146,6 +149,7 @@ class Manifest:
             data["policy"],
             data.get("divided", {}),
             data["passed"],
+            data.get("sources", {}),
         )
 
 

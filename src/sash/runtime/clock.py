@@ -48,7 +48,7 @@ class StreamState:
     loss: Loss = NO_LOSS
 
     def after(self, chunk: Extent) -> StreamState:
-        counts, loss = self.counts + chunk.counts, self.loss + chunk.loss.after(self.newest)
+        counts, loss = self.counts + chunk.counts, self.loss + chunk.loss
         if chunk.newest is None or chunk.oldest is None:
             return replace(self, counts=counts, loss=loss)
         newest = chunk.newest if self.newest is None else max(self.newest, chunk.newest)

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -44,7 +45,7 @@ from sash.runtime.checkpoint import CELLS, FEED, Checkpoint, Manifest, PartState
 from sash.runtime.clock import StreamState, advanced, begun, moved_on
 from sash.runtime.difference import Difference, difference, only, refreshed_as_in, refuse_another_program
 from sash.runtime.divided import DividedPlan, DividedTurn
-from sash.runtime.feed import Entry, Feeder
+from sash.runtime.feed import Entry, Feeder, identity
 from sash.runtime.feedlog import FeedLog
 from sash.runtime.files import told
 from sash.runtime.groups import latest
@@ -280,11 +281,10 @@ class Engine:
         assert self._checkpoint is not None
         parts = narrow(parts, change.gone)
         self.throughs = {saved.number: saved.through for saved in manifest.parts}
-        self.streams = manifest.streams
+        positions = self._take_streams(manifest)
         self.firsts = {saved.number: saved.first for saved in manifest.parts}
         self.cells = dict(manifest.cells)
         self._made = manifest.made
-        self._keeping.files = list(manifest.kept)
         self.committed = self.taken = manifest.batch
         if self.partitions is not None:
             # Before they are read: they may be too large for the driver.
@@ -306,7 +306,7 @@ class Engine:
             manifest.refreshes,
         )
         ended = {name for name, state in self.streams.items() if state.ended}
-        self._feeder.resume(manifest.batch + 1, manifest.positions, ended, manifest.is_last)
+        self._feeder.resume(manifest.batch + 1, positions, ended, manifest.is_last)
         answered = {query.name: manifest.answered[query.name] for query in self.plan.definitions}
         self.outputs.answered.update(answered)
         for names in change.gone.values():
@@ -321,6 +321,21 @@ class Engine:
             self._add(plans, self._read_relations(plans), starts)
             self._publish()
         self._is_last_taken = self._feeder.is_finished
+
+    def _take_streams(self, manifest: Manifest) -> dict[str, Any]:
+        """Go on with streams that are what they were; gives how far they are read.
+
+        A name that has come to mean another source is that of a new stream, as where a run goes on.
+        """
+        same = {
+            name
+            for name in manifest.streams
+            if name not in self._sources
+            or manifest.sources.get(name) in (None, identity(self._sources[name].stream))
+        }
+        self.streams = {name: state for name, state in manifest.streams.items() if name in same}
+        self._keeping.files = [file for file in manifest.kept if file.stream in same]
+        return {name: at for name, at in manifest.positions.items() if name in same}
 
     def _plan(self, program: Program, asked: tuple[QueryDefinition, ...]) -> tuple[RunPlan, ...]:
         """The plans of queries that come."""
@@ -605,15 +620,22 @@ class Engine:
         )
 
     def pending_entry(self) -> Entry | None:
-        """An entry that was decided before a crash and not committed: it must be run as it was."""
+        """An entry that was decided before a crash and not committed: it must be run as it was.
+
+        The streams may have become others since: what was decided for one that is read otherwise now is not
+        run, and the stream goes on where it was.
+        """
         text = None if self._feed_log is None else self._feed_log.read(self.taken + 1)
         if text is None:
             return None
         entry = Entry.from_json(text)
-        ended = {name for name, state in self.streams.items() if state.ended} | set(entry.ended)
-        self._feeder.resume(entry.number + 1, entry.positions, ended, entry.is_last)
-        # The streams may have become others since.
-        return entry.of(self.streams, is_last=self._feeder.is_finished)
+        sources = self._identities(entry.sources)
+        return self._feeder.repeat(entry, [name for name in sources if entry.sources[name] == sources[name]])
+
+    def _identities(self, names: Iterable[str]) -> dict[str, str]:
+        """How streams of the run are read, by name."""
+        folder = str(self.options.base_dir.absolute())
+        return {name: identity(self._sources[name].stream, folder) for name in names if name in self._sources}
 
     def wait(self, most: float) -> float:
         """How long to wait before the next look for input: `most` seconds, or less."""
@@ -628,6 +650,8 @@ class Engine:
             self.settle()
         self.outputs.check_readers()
         entry = self._feeder.next({name: state.newest for name, state in self.streams.items()})
+        if entry is not None:
+            entry = replace(entry, sources=self._identities(entry.positions))
         # Before anybody reads it in the feed.
         self.decided = entry
         if entry is not None and self._feed_log is not None:
@@ -809,6 +833,7 @@ class Engine:
                     self.options.policy,
                     self.plane.kept.divided,
                     passed,
+                    {name: identity(self._sources[name].stream) for name in self.plane.streams},
                 )
             )
         elif self._panes is not None:

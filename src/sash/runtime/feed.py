@@ -19,9 +19,12 @@ import json
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
+from sash.lang.bound import StreamDefinition
+from sash.plan.digests import digest
 from sash.runtime.pacing import BatchSize, Trigger
 from sash.runtime.sources import Chunk, Plan, Position, Source
 from sash.runtime.sources.chunk import UNKNOWN_ROWS
@@ -32,7 +35,8 @@ class Entry:
     """One micro-batch: its chunks, where planning stands after them, and the streams that end with it.
 
     `beats` are the instants to which silent streams are taken to have come. Rows of streams in `limits` that
-    are later than those instants are too far ahead of the clock on the wall.
+    are later than those instants are too far ahead of the clock on the wall. `sources` tells what each stream
+    was when that was decided (`identity`).
     """
 
     number: int
@@ -42,6 +46,7 @@ class Entry:
     is_last: bool
     beats: Mapping[str, int] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         return json.dumps(
@@ -53,6 +58,7 @@ class Entry:
                 "is_last": self.is_last,
                 "beats": dict(self.beats),
                 "limits": dict(self.limits),
+                "sources": dict(self.sources),
             }
         )
 
@@ -66,6 +72,7 @@ class Entry:
             is_last,
             {name: instant for name, instant in self.beats.items() if name in streams},
             {name: instant for name, instant in self.limits.items() if name in streams},
+            {name: source for name, source in self.sources.items() if name in streams},
         )
 
     @staticmethod
@@ -79,7 +86,14 @@ class Entry:
             data["is_last"],
             data["beats"],
             data["limits"],
+            data.get("sources", {}),
         )
+
+
+@lru_cache(maxsize=4_096)
+def identity(stream: StreamDefinition, base_dir: str = "") -> str:
+    """What a stream is called that is read just so, perhaps also from just that folder."""
+    return digest((stream, base_dir))
 
 
 class Feeder:
@@ -126,6 +140,12 @@ class Feeder:
         self._positions.update({name: at for name, at in positions.items() if name in self._sources})
         self._ended = ended & self._sources.keys()
         self._finished = finished and self._ended == self._sources.keys()
+
+    def repeat(self, entry: Entry, streams: Collection[str]) -> Entry:
+        """Go on after an entry of an earlier process; gives what of it is of these streams."""
+        entry = entry.of(streams, is_last=entry.is_last)
+        self.resume(entry.number + 1, entry.positions, self._ended | {*entry.ended}, entry.is_last)
+        return replace(entry, positions=dict(self._positions), is_last=self._finished)
 
     def change(self, sources: Mapping[str, Source], together: Iterable[Collection[str]]) -> None:
         """Go on with these sources; what is not known yet is read from its beginning."""

@@ -1,16 +1,16 @@
 """Rows of a stream that take part in no answer: why, and the SLACK that would have kept those that were late.
 
-A chunk's loss is made in the task that reads it; the driver adds them up. Invariant: `slack` is the greatest
-distance of a late row to the newest row before it, whatever the chunks; `steps` counts late rows by the least
-step of SLACK that keeps them, seen from their own chunk, so it may call the first late rows of a chunk less
-late than they are. A loss is of constant size.
+A chunk's loss is made in the task that reads it, and again by the driver where rows are later than the task
+knew; the driver adds them up. Invariant: `slack` is the greatest distance of a late row to the newest row
+before it, and `steps` counts late rows by the least step of SLACK that keeps them, whatever the chunks. A
+loss is of constant size.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
 
@@ -61,11 +61,9 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """`oldest` is the timestamp of the oldest late row, None if none was late. `steps` has one number more
-    than STEPS, or none at all."""
+    """`steps` has one number more than STEPS, or none at all."""
 
     slack: int = 0
-    oldest: int | None = None
     steps: tuple[int, ...] = ()
     examples: tuple[Example, ...] = ()
 
@@ -75,26 +73,20 @@ class Loss:
         steps = self.steps or other.steps
         if self.steps and other.steps:
             steps = tuple(a + b for a, b in zip(self.steps, other.steps, strict=True))
-        oldest = min((at for at in (self.oldest, other.oldest) if at is not None), default=None)
         slack = max(self.slack, other.slack)
-        return Loss(slack, oldest, steps, _different((*self.examples, *other.examples)))
-
-    def after(self, newest: int | None) -> Loss:
-        """The loss of a chunk, if that was the newest row before it."""
-        if newest is None or self.oldest is None:
-            return self
-        return replace(self, slack=max(self.slack, newest - self.oldest))
+        return Loss(slack, steps, _different((*self.examples, *other.examples)))
 
     def to_json(self) -> list[Any]:
         examples = [[each.source, each.row, each.reason] for each in self.examples]
-        return [self.slack, self.oldest, list(self.steps), examples]
+        return [self.slack, list(self.steps), examples]
 
     @staticmethod
     def from_json(data: list[Any] | None) -> Loss:
         if data is None:
             return Loss()
-        slack, oldest, steps, examples = data
-        return Loss(slack, oldest, tuple(steps), tuple(Example(*each) for each in examples))
+        # An older version wrote one thing more.
+        slack, *_, steps, examples = data
+        return Loss(slack, tuple(steps), tuple(Example(*each) for each in examples))
 
 
 NO_LOSS = Loss()
@@ -108,8 +100,8 @@ def _different(examples: Iterable[Example]) -> tuple[Example, ...]:
     return tuple(islice(first.values(), _MOST_EXAMPLES))
 
 
-def loss_of(late: pa.Table, needed: Int64Array, ts: Int64Array, rejected: pa.Table) -> Loss:
-    """Of a chunk: its late rows, the SLACK that each would have needed, their times, and its rejects."""
+def loss_of(late: pa.Table, needed: Int64Array, rejected: pa.Table) -> Loss:
+    """Of a chunk: its late rows, the SLACK that each would have needed, and its rejects."""
     if not late.num_rows and not rejected.num_rows:
         return NO_LOSS
     examples = [
@@ -121,7 +113,7 @@ def loss_of(late: pa.Table, needed: Int64Array, ts: Int64Array, rejected: pa.Tab
     if not late.num_rows:
         return Loss(examples=_different(examples))
     counts = np.bincount(np.searchsorted(STEPS, needed), minlength=len(STEPS) + 1)
-    return Loss(int(needed.max()), int(ts.min()), tuple(counts.tolist()), _different(examples))
+    return Loss(int(needed.max()), tuple(counts.tolist()), _different(examples))
 
 
 def share_of(text: str | float | None, option: str) -> float | None:

@@ -218,6 +218,7 @@ def scatter(routes: Routes, result: ChunkResult, of: int) -> Iterator[Message]:
         kept=result.kept,
         loss=result.loss,
         judged=result.judged,
+        lateness=result.lateness,
     )
     yield Message(ALL, TOP, TOP, NEWS, 0, CODEC.to_bytes(News(result=home)))
 

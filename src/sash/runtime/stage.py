@@ -7,12 +7,14 @@ Late rows are found against the newest row *before* them in order of arrival, an
 ahead than MAX AHEAD allows, which are rejected and move nothing. A task knows the newest row
 before the batch, not the newest of the chunks that other tasks read at the same time. `misjudged` finds
 the chunks for which that mattered; they are run again with the right value, which is rare and exact.
+By how much rows are late is put right without that (`tell_lateness`): only a text depends on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +66,14 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
+class Lateness:
+    """The timestamps of late rows, and by how much they are late as far as the task knew that."""
+
+    ts: Int64Array
+    behind: Int64Array
+
+
+@dataclass(frozen=True, slots=True)
 class ChunkResult:
     """What became of a chunk: every row is accepted, late or rejected.
 
@@ -82,6 +92,7 @@ class ChunkResult:
     kept: KeptFile | None = None
     loss: Loss = NO_LOSS
     judged: Judged | None = None
+    lateness: Lateness | None = None
 
     @property
     def counts(self) -> StreamCounts:
@@ -105,6 +116,9 @@ class ChunkExtent:
     judged: Judged | None = None
 
 
+_Result = TypeVar("_Result", bound=ChunkResult | ChunkExtent)
+
+
 def run_chunk(plan: RunPlan, chunk: Chunk, bar: Bar = ANY, keep: Keep | None = None) -> ChunkResult:
     """Process one chunk, whose rows are judged by `bar`."""
     stream = plan.stream(chunk.stream)
@@ -118,7 +132,7 @@ def run_chunk(plan: RunPlan, chunk: Chunk, bar: Bar = ANY, keep: Keep | None = N
     columns = tuple(dict.fromkeys((stream.timestamp, *needed)))
     rows = read(stream, chunk, columns)
     ts, table, late, rejected = rows.ts, rows.table, REJECTS_SCHEMA.empty_table(), rows.rejects
-    slacks = late_ts = np.zeros(0, np.int64)
+    told = None
     positions = np.arange(len(ts))
     far = _far_ahead(ts, bar, stream)
     if far is not None and far.any():
@@ -128,8 +142,8 @@ def run_chunk(plan: RunPlan, chunk: Chunk, bar: Bar = ANY, keep: Keep | None = N
     behind = lateness(ts, bar.newest, stream.slack)
     if behind is not None:
         is_late = behind > 0
-        late = _aside_rows(stream, chunk, positions[is_late], "late", behind[is_late])
-        slacks, late_ts = behind[is_late] + stream.slack, ts[is_late]
+        told = Lateness(ts[is_late], behind[is_late])
+        late = _aside_rows(stream, chunk, positions[is_late], _late_by(told.behind))
         ts, table = ts[~is_late], table.filter(pa.array(~is_late))
     judged = None
     if stream.max_ahead is not None and bar.limit is None:
@@ -151,9 +165,14 @@ def run_chunk(plan: RunPlan, chunk: Chunk, bar: Bar = ANY, keep: Keep | None = N
         rejected,
         tuple(scan_rows(scan, stream, ts, table) for scan in scans) if len(ts) else (),
         kept,
-        loss_of(late, slacks, late_ts, rejected),
+        _loss(late, told, stream.slack, rejected),
         judged,
+        told,
     )
+
+
+def _loss(late: pa.Table, told: Lateness | None, slack: int, rejected: pa.Table) -> Loss:
+    return loss_of(late, np.zeros(0, np.int64) if told is None else told.behind + slack, rejected)
 
 
 def _far_ahead(ts: Int64Array, bar: Bar, stream: StreamDefinition) -> Int64Array | None:
@@ -172,7 +191,10 @@ def _with_far_rows(
 ) -> pa.Table:
     """Rejected rows with those that are too far ahead, in the order of their places."""
     most = _seconds(np.array([stream.max_ahead if stream.max_ahead is not None else stream.ahead_of_wall]))[0]
-    more = _aside_rows(stream, chunk, positions, "ahead", far[positions], f", MAX AHEAD is {most} s")
+    reasons = pc.binary_join_element_wise(
+        "ahead by ", _seconds(far[positions]), f" s, MAX AHEAD is {most} s", ""
+    )
+    more = _aside_rows(stream, chunk, positions, reasons)
     return pa.concat_tables([rejected, more]).sort_by("row")
 
 
@@ -189,12 +211,13 @@ def lateness(ts: Int64Array, newest: int | None, slack: int) -> Int64Array | Non
     return behind
 
 
-def _aside_rows(
-    stream: StreamDefinition, chunk: Chunk, positions: Int64Array, what: str, by: Int64Array, more: str = ""
-) -> pa.Table:
-    """Rows in full, with by how much they are late or ahead: only chunks with such rows are read again."""
+def _late_by(behind: Int64Array) -> pa.Array:
+    return pc.binary_join_element_wise("late by ", _seconds(behind), " s", "")
+
+
+def _aside_rows(stream: StreamDefinition, chunk: Chunk, positions: Int64Array, reasons: pa.Array) -> pa.Table:
+    """Rows in full, with why they are here: only chunks with such rows are read again."""
     whole = read(stream, chunk, None)
-    reasons = pc.binary_join_element_wise(f"{what} by ", _seconds(by), f" s{more}", "")
     return pa.table(
         {
             "source": pa.array([chunk.path] * len(positions), pa.string()),
@@ -241,14 +264,45 @@ def misjudged(
     which may be wrong themselves.
     """
     wrong: dict[tuple[str, int], int | None] = {}
+    for result, before in _in_order(results, newest):
+        if _is_misjudged(result, before, slacks[result.stream]):
+            wrong[result.stream, result.sequence] = before
+    return wrong
+
+
+def tell_lateness(
+    results: Iterable[ChunkResult], newest: Mapping[str, int | None], slacks: Mapping[str, int]
+) -> list[ChunkResult]:
+    """The results of a batch, all judged rightly, in order of arrival.
+
+    Late rows tell how far they are behind the newest row before them, in whatever chunk that is.
+    """
+    return [_told(result, before, slacks[result.stream]) for result, before in _in_order(results, newest)]
+
+
+def _told(result: ChunkResult, before: int | None, slack: int) -> ChunkResult:
+    told = result.lateness
+    if told is None or before is None:
+        return result
+    behind = np.maximum(told.behind, before - slack - told.ts)
+    if np.array_equal(behind, told.behind):
+        return result
+    told = Lateness(told.ts, behind)
+    place = REJECTS_SCHEMA.get_field_index("reason")
+    late = result.late.set_column(place, REJECTS_SCHEMA.field(place), _late_by(behind))
+    return replace(result, late=late, loss=_loss(late, told, slack, result.rejected), lateness=told)
+
+
+def _in_order(
+    results: Iterable[_Result], newest: Mapping[str, int | None]
+) -> Iterator[tuple[_Result, int | None]]:
+    """What chunks gave in order of arrival, with the newest row before each."""
     running = dict(newest)
     for result in sorted(results, key=lambda result: (result.stream, result.sequence)):
         before = running[result.stream]
-        if _is_misjudged(result, before, slacks[result.stream]):
-            wrong[result.stream, result.sequence] = before
+        yield result, before
         if result.newest is not None:
             running[result.stream] = result.newest if before is None else max(before, result.newest)
-    return wrong
 
 
 def _is_misjudged(result: ChunkResult | ChunkExtent, before: int | None, slack: int) -> bool:

@@ -27,7 +27,8 @@ _NOT_PARTITIONED = ("t", "life", "at")
 class Source:
     """What stands in FROM: its text with its window and alias, and its columns.
 
-    Results over a `strict` one can be taken back at any time. `is_plain` is a stream or a windowed sub-query.
+    Results over a `strict` one can be taken back at any time. `is_plain`: each row is of single rows of
+    streams, which arrived at some instant.
     """
 
     text: str
@@ -43,6 +44,7 @@ class Select:
     text: str
     columns: tuple[Col, ...]
     is_strict: bool = False
+    is_plain: bool = True
 
 
 class QueryMaker:
@@ -132,6 +134,13 @@ class QueryMaker:
         conditions = [self._equal(sources[0].columns, source.columns) for source in sources[1:]]
         text = f"\n  FROM {', '.join(source.text for source in sources)}"
         joining = [f"({condition})" for condition in conditions if condition]
+        fitting = [relation for relation in self._relations if not relation.is_retroactive]
+        if fitting and not any(source.is_strict for source in sources) and self._flag(2):
+            looked_up = self._relation(self._pick(fitting))
+            text += f", {looked_up.text}"
+            pair = self._equal([column for source in sources for column in source.columns], looked_up.columns)
+            joining += [f"({pair})"] if pair else []
+            sources.append(looked_up)
         text += f"\n  WHERE {' AND '.join(joining)}" if joining else ""
         columns = [column for source in sources for column in source.columns]
         if self._flag(3):
@@ -152,7 +161,13 @@ class QueryMaker:
             other = self._arm(at, [column.type for column in body.columns])
             text = f"{body.text}\n  {operation} {other}"
             # Equal doubles of two sides may differ in their zero, and sums of such do not.
-            body = Select(f"({text})" if self._flag(3) else text, body.columns, is_strict=True)
+            is_plain = body.is_plain and operation == "UNION ALL" and " FROM r" not in other
+            body = Select(
+                f"({text})" if self._flag(3) else text,
+                body.columns,
+                is_strict=not is_plain,
+                is_plain=is_plain,
+            )
         return body
 
     def _arm(self, at: Level, types: Sequence[Type]) -> str:
@@ -199,11 +214,14 @@ class QueryMaker:
         rows = f"\n  FROM {joined}{where}"
         # Rows of a slide of ROWS have no boundary in time at which an aggregate could speak.
         if self._flag(3) and not (at.is_internal and at.in_rows):
-            return replace(self._grouped(at, columns, rows), is_strict=True)
+            return replace(self._grouped(at, columns, rows), is_strict=True, is_plain=False)
         items = [expressions.expression(self._draw, columns) for _ in range(self._pick((1, 2, 3)))]
         distinct = "DISTINCT " if not at.keeps_results and self._flag(4) else ""
         outputs = tuple(item.named(f"c{i}") for i, item in enumerate(items))
-        return Select(f"SELECT {distinct}{_listed([i.sql for i in items])}{rows}", outputs, is_strict)
+        is_plain = not distinct and all(source.is_plain for source in sources)
+        return Select(
+            f"SELECT {distinct}{_listed([i.sql for i in items])}{rows}", outputs, is_strict, is_plain
+        )
 
     def _grouped(self, at: Level, columns: Sequence[Col], rows: str) -> Select:
         keys = [expressions.expression(self._draw, columns) for _ in range(self._pick((1, 0, 2)))]
@@ -307,7 +325,10 @@ class QueryMaker:
                 inner = self._body(at, depth - 1)
                 text = self._ordered(inner, at)
                 return self._aliased(
-                    f"(\n  {text})", inner, inner.is_strict or text != inner.text, is_plain=False
+                    f"(\n  {text})",
+                    inner,
+                    inner.is_strict or text != inner.text,
+                    is_plain=inner.is_plain and text == inner.text,
                 )
             case "stream of results":
                 return self._results(at, depth)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import duckdb
 import pyarrow as pa
@@ -201,8 +201,6 @@ class _Writer:
     derived: Mapping[Node, str] = field(default_factory=dict)
     mixed: bool = False
     branches: Sequence[Node] = ()
-    # Below a join of windows.
-    joined: bool = False
 
     def _life(self, born: bool, of: str = "") -> str:
         """The hidden columns that say when a row came to be, and until when it can be joined."""
@@ -262,15 +260,14 @@ class _Writer:
         parts = [f"{e.left.sql} = {e.right.sql}" for e in node.equalities]
         parts += [node.residual.sql] if node.residual is not None else []
         count = len(node.inputs)
-        inner = replace(self, joined=True)
         starts, ends = ([f't{i}."{name}"' for i in range(count)] for name in ("·start", "·end"))
         start, end = f"greatest({', '.join(starts)})", f"least({', '.join(ends)})"
         if self.mixed:
             parts.append(f"{start} < {end}")
-        joined = f"{inner._below(node.inputs[0], born or self.mixed)} AS t0"
+        joined = f"{self._below(node.inputs[0], born or self.mixed)} AS t0"
         for i, child in enumerate(node.inputs[1:], start=1):
             conditions = [f't0."·i" = t{i}."·i"', *(parts if i == count - 1 else [])]
-            joined += f" JOIN {inner._below(child, born or self.mixed)} AS t{i} ON {_all(conditions)}"
+            joined += f" JOIN {self._below(child, born or self.mixed)} AS t{i} ON {_all(conditions)}"
         last = ", ".join(f't{i}."·born"' for i in range(count))
         life = f', {start} AS "·start", greatest({last}) AS "·born"' if born else ""
         life += f', {end} AS "·end"' if born and self.mixed else ""
@@ -346,19 +343,13 @@ class _Writer:
         spec, lives = node.spec, self.lives(node)
         stays = self.mixed and spec.is_internal
         live = ['s."·start" <= n."·at"', 's."·start" < s."·end"' if stays else 'n."·at" < s."·end"']
-        life = _quoted(["·start"], "s") + f', {self._born(spec)} AS "·born"' if born else ""
+        life = _quoted(["·start"], "s") + ', s."·ts" AS "·born"' if born else ""
         if born and self.mixed:
             life += _quoted(["·end"], "s") if stays else f', {FOREVER} AS "·end"'
         if self.branches:
             life += f', {self.branches.index(node)} AS "·branch", s."·sequence"'
         columns = f'n."·i"{life}{_quoted(node.names, "s")}'
         return f'SELECT {columns} FROM "·instants" n JOIN ({lives}) s ON {_all(live)}'
-
-    def _born(self, spec: WindowSpec) -> str:
-        """When a tuple arrives; of a pair with OFFSET, or beside INTERNAL, when it is shown."""
-        if self.joined:
-            return 's."·start"' if self.mixed else f's."·ts" + {spec.offset}'
-        return 's."·ts"'
 
     def lives(self, node: algebra.Window) -> str:
         """Tuples with the instants at which they enter a window and leave it."""

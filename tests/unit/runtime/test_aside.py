@@ -6,11 +6,16 @@ import json
 
 import pyarrow as pa
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from sash.errors import SinkError
+from sash.lang import bind_program
 from sash.runtime.aside import Aside
+from sash.runtime.run import run_program
 from sash.runtime.sources import REJECTS_SCHEMA
 from sash.runtime.stage import ChunkResult
+from sash.testing.runs import StopAfter
 
 
 def result(late: int = 0, rejected: int = 0, start: int = 0) -> ChunkResult:
@@ -69,3 +74,52 @@ def test_a_file_that_cannot_be_replaced_is_an_error_that_says_what_to_do(tmp_pat
     with pytest.raises(SinkError, match="cannot replace") as caught:
         Aside(tmp_path, durable=False).open(["s"], {})
     assert "--aside" in str(caught.value.hint)
+
+
+LATE = """CREATE STREAM s (t BIGINT, n BIGINT) TIMESTAMP BY t SLACK 2 SEC MAX AHEAD 30 SEC FROM 'csv:s.csv';
+CREATE QUERY q INTO 'noop:' AS SELECT n FROM s [RANGE 5 SEC];"""
+
+
+def told_by_definition(times):
+    """(row, reason) of late rows and of those too far ahead, by the newest accepted row before each."""
+    late, ahead, newest = [], [], None
+    for row, at in enumerate(times, 1):
+        if newest is not None and at < newest - 2:
+            late.append((row, f"late by {newest - 2 - at}.000000 s"))
+        elif newest is not None and at > newest + 30:
+            ahead.append((row, f"ahead by {at - newest}.000000 s, MAX AHEAD is 30.000000 s"))
+        else:
+            newest = at if newest is None else max(newest, at)
+    return late, ahead
+
+
+# The task that reads 3 knows nothing newer than 10.
+@example([10, 1, 10, 10, 20, 20, 3, 30], 4, None, None)
+@settings(max_examples=40)
+@given(
+    st.lists(st.integers(0, 60), min_size=4, max_size=25),
+    st.integers(2, 12),
+    st.sampled_from([None, 2]),
+    st.sampled_from([None, 1, 2]),
+)
+def test_late_rows_tell_the_newest_row_before_them_however_the_input_is_cut(
+    tmp_path_factory, times, batch_rows, partitions, batches
+):
+    folder = tmp_path_factory.mktemp("late")
+    (folder / "s.csv").write_text("t,n\n" + "".join(f"{at},{i}\n" for i, at in enumerate(times)))
+    for stop in (StopAfter(batches), StopAfter()):
+        run_program(
+            bind_program(LATE),
+            base_dir=folder,
+            runtime="inline",
+            checkpoint=folder / "state",
+            batch_rows=batch_rows,
+            partitions=partitions,
+            aside=folder / "aside",
+            monitor=stop,
+            stop=stop.stop,
+        )
+    for kind, expected in zip(("late", "rejects"), told_by_definition(times), strict=True):
+        path = folder / "aside" / f"s.{kind}.jsonl"
+        found = [(row["row"], row["reason"]) for row in read(path)] if path.exists() else []
+        assert found == expected

@@ -180,6 +180,7 @@ def test_a_manifest_comes_back_as_it_was():
         {"s.late.jsonl": {"size": 1}},
         parts=(PartState(0, {"s": -3}, ("p",), None, {}, 42), PartState(1, {}, (), 17, {"s": 3}, 17)),
         passed={"s": 42},
+        sources={"s": "0a"},
     )
     assert Manifest.from_json(manifest.to_json()) == manifest
 

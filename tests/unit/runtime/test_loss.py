@@ -150,9 +150,8 @@ def test_a_share_is_a_number_or_per_cent() -> None:
 
 def test_losses_add_up_in_order() -> None:
     steps = (2,) + (0,) * len(STEPS)
-    one, two = Loss(5, 7, steps), Loss(3, -2, steps)
+    one, two = Loss(5, steps), Loss(3, steps)
     assert (one + two).slack == 5
-    assert (one + two).oldest == -2
     assert (one + two).steps[0] == 4
     assert one + Loss() == one
     assert Loss() + one == one

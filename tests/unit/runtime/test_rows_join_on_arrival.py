@@ -39,6 +39,24 @@ ANSWERS: dict[str, Any] = {
     ],
     f"Istream(SELECT x.t * 100 + y.t AS a, v FROM s {SLIDE} x, s {SLIDE} y, n "
     "WHERE x.k = n.k AND x.k = y.k AND x.t < y.t)": [(5, 104, 200), (5, 105, 300), (5, 405, 300)],
+    "Istream(SELECT x.t * 100 + y.t AS a, v FROM s [RANGE 10 SEC OFFSET 2 SEC] x, s [RANGE 10 SEC] y, n "
+    "WHERE x.k = n.k AND x.k = y.k AND x.t < y.t)": [(4, 104, 200), (5, 105, 300), (6, 405, 300)],
+    # Whose key the condition names makes no difference.
+    "Istream(SELECT x.t * 100 + y.t AS a, v FROM s [RANGE 10 SEC] x, s [RANGE 10 SEC OFFSET 2 SEC] y, n "
+    "WHERE x.k = n.k AND x.k = y.k AND x.t < y.t)": [(6, 104, 200), (7, 105, 300), (7, 405, 300)],
+    "Istream(SELECT x.t * 100 + y.t AS a, v FROM s [RANGE 10 SEC] x, s [RANGE 10 SEC OFFSET 2 SEC] y, n "
+    "WHERE y.k = n.k AND x.k = y.k AND x.t < y.t)": [(6, 104, 200), (7, 105, 300), (7, 405, 300)],
+    f"Istream(SELECT x.t * 100 + y.t AS a, v FROM s {SLIDE} x, s [RANGE 10 SEC SLIDE 5 SEC INTERNAL] y, n "
+    "WHERE x.k = n.k AND x.k = y.k AND x.t < y.t)": [(5, 104, 200), (5, 105, 300), (5, 405, 300)],
+    # The sub-query has joined each row on its own.
+    "Istream(SELECT x.t * 100 + y.t AS a, v FROM (SELECT s.t, s.k, v FROM s [RANGE 10 SEC OFFSET 2 SEC], n "
+    "WHERE s.k = n.k) x, s [RANGE 10 SEC] y WHERE x.k = y.k AND x.t < y.t)": [
+        (4, 104, 100), (5, 105, 100), (6, 405, 200),
+    ],
+    "Istream(SELECT z.t AS a, v FROM (SELECT t, k FROM s [RANGE 10 SEC OFFSET 2 SEC] UNION ALL "
+    "SELECT t + 10, k FROM s [RANGE 9 SEC]) z, n WHERE z.k = n.k)": [
+        (1, 11, 100), (3, 1, 100), (4, 14, 200), (5, 15, 300), (6, 4, 200), (7, 5, 300),
+    ],
     "Istream(SELECT z.a AS a, v FROM (Istream(SELECT t AS a, k FROM s [NOW])) "
     f"{SLIDE} AS z, n WHERE z.k = n.k)": AT_5,
 }  # fmt: skip
@@ -48,7 +66,7 @@ ANSWERS: dict[str, Any] = {
 @pytest.mark.parametrize(("size", "partitions"), [(1, None), (2, 3), (100, None), (100, 3)])
 def test_a_row_sees_the_relation_of_its_arrival(tmp_path, size, partitions, strategy):
     write(tmp_path, "s", "tk", [(1, 7), (4, 7), (5, 7), (10, 8)])
-    write(tmp_path, "n", ("at", "k", "v"), [(0, 7, 100), (3, 7, 200), (5, 7, 300)])
+    write(tmp_path, "n", ("at", "k", "v"), [(0, 7, 100), (3, 7, 200), (5, 7, 300), (6, 7, 400)])
     write(tmp_path, "m", ("at", "k", "w"), [(0, 7, 1), (2, 7, 2), (6, 7, 3)])
     text = STREAM + "".join(
         f"CREATE QUERY q{i} INTO 'jsonl:q{i}.jsonl' AS {query} WITH (strategy = '{strategy}');\n"

@@ -8,6 +8,10 @@
 The row that a negative tuple takes back may have joined with a row of the relation that has changed since.
 The same holds for joins with relations whose updates are retroactive. A plan in which a relation join still
 has a strict input after this rule is refused by `plan.check`.
+
+They do not go below joins of windows: a result of such a join arrives with the last of its rows, and it sees
+the relation of that instant, not of the arrival of the row whose columns the condition reads. Equal columns
+of two windows may stand for each other in a condition, so it must not matter whose they are.
 """
 
 from __future__ import annotations
