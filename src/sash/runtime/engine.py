@@ -209,8 +209,6 @@ class Engine:
     def _open_source(self, stream: StreamDefinition) -> Source:
         source = open_source(stream, self.options.base_dir)
         source.check()
-        # An unfit value is refused now, not when the stream has been silent for a while.
-        _ = source.heartbeat
         return source
 
     # ------------------------------------------------------------------ the start
