@@ -321,8 +321,11 @@ class Engine:
         self._is_last_taken = self._feeder.is_finished
 
     def _plan(self, program: Program, asked: tuple[QueryDefinition, ...]) -> tuple[RunPlan, ...]:
-        """The plans of queries that come."""
-        return plan_parts(program, self._made, asked, self._hosts(program), self.plane.join_hosts)
+        """The plans of queries that come; what their operators refuse is refused now, before a change."""
+        plans = plan_parts(program, self._made, asked, self._hosts(program), self.plane.join_hosts)
+        for plan in plans:
+            Part(plan, is_cut=self.partitions is not None).close()
+        return plans
 
     def _part(self, plan: RunPlan, since: int | None, complete_since: Mapping[str, int]) -> Part:
         # Without a checkpoint nobody can go on from what is written here.
