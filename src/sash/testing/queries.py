@@ -73,8 +73,9 @@ class QueryMaker:
         """The query with some of the options that it may have."""
         options = self._pick(_OPTIONS)
         if options:
-            sources = "".join(source.declaration for source in (*self._streams, *self._relations))
-            (query,) = bind_program(f"{sources}CREATE QUERY q AS {body}{options}{allow};").queries
+            streams = "".join(stream.declaration for stream in self._streams)
+            relations = "".join(relation.declaration for relation in self._relations)
+            (query,) = bind_program(f"{streams}{relations}CREATE QUERY q AS {body}{options}{allow};").queries
             try:
                 check_options(query)
             except BindError:
