@@ -30,7 +30,8 @@ reads: the message, the place in the query text with a caret, what was expected,
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -98,6 +99,16 @@ class SashError(Exception):
             if value is not None:
                 parts.append(f"  {label}: {value}")
         return "\n".join(parts)
+
+
+@contextmanager
+def at_place(place: Place | None) -> Iterator[None]:
+    """Errors that come from here have this place, unless they know a better one."""
+    try:
+        yield
+    except SashError as error:
+        error.place = error.place or place
+        raise
 
 
 class UserError(SashError):

@@ -65,38 +65,11 @@ def bind(text: str) -> Program:
     return bind_program(text)
 
 
-def check_places(program: Program, base_dir: Path) -> None:
-    """Raise for a source, sink or archive whose scheme or options do not exist; files are not looked at."""
-    import pyarrow as pa
+def check(program: Program, base_dir: Path) -> None:
+    """Raise what a run of the program would refuse before it reads data; files are not looked at."""
+    from sash.runtime.program_check import check_program
 
-    from sash.runtime.sinks import open_sink
-    from sash.runtime.sources import open_source
-
-    for stream in program.streams:
-        open_source(stream, base_dir)
-    for query in program.queries:
-        if query.sink:
-            open_sink(query.sink, pa.schema([]), base_dir)
-    if program.archives:
-        _check_techniques(program)
-
-
-def check_plans(program: Program) -> None:
-    """Raise for what the planning of a run refuses."""
-    from sash.plan.run_plan import plan_run
-
-    plan_run(program)
-
-
-def _check_techniques(program: Program) -> None:
-    from sash.archive.techniques import technique_of
-    from sash.archive.writer import AUTO
-    from sash.runtime.archiving import archive_place
-
-    for archive in program.archives:
-        archive_place(archive)
-        if archive.technique != AUTO:
-            technique_of(archive.technique).grid(archive.grid)
+    check_program(program, base_dir)
 
 
 def run(

@@ -335,14 +335,13 @@ def query(
 
 @app.command(epilog="Example:  [bold]sash check traffic.cql[/]")
 def check(file: ProgramFile, debug: DebugOption = False) -> None:
-    """Parse and bind a program without running it; print its streams and queries."""
+    """Refuse what a run of the program would refuse before it reads data; print its streams and queries."""
     from sash.cli import described
 
     with guarded(debug=debug):
         text, base_dir = read_program(file)
         program = calls.bind(text)
-        calls.check_places(program, base_dir)
-        calls.check_plans(program)
+        calls.check(program, base_dir)
         for line in described.describe(program):
             typer.echo(line)
 

@@ -56,6 +56,8 @@ def bind_stream(node: nodes.CreateStream, text: str) -> StreamDefinition:
             place=nodes.place_of(lifetime or most, text),
             hint="write LIFETIME BY column MAX LIFETIME 1 HOUR: no row lives longer than that",
         )
+    if lifetime is None:
+        _refuse_option(node, "lifetime", "streams with LIFETIME BY", text)
     return StreamDefinition(
         name=node.this.name,
         schema=schema,
@@ -80,6 +82,9 @@ def bind_relation(node: nodes.CreateRelation, text: str) -> RelationDefinition:
     key = tuple(dict.fromkeys(_column(name, schema, text).name for name in node.args.get("key") or ()))
     if time is not None:
         timestamp, unit = _time(time, node, schema, options, text)
+    else:
+        _refuse_option(node, "unit", "relations with TIMESTAMP BY", text)
+    _refuse_option(node, "lifetime", "streams with LIFETIME BY", text)
     if operation is not None:
         if time is None:
             raise BindError(
@@ -231,10 +236,26 @@ def _time(
             expected="a column of type TIMESTAMP or BIGINT",
             got=str(column.type),
         )
-    if "unit" in options:
-        option = next(o for o in node.args["options"] if o.this.name == "unit")
-        return column.name, _unit(options.pop("unit"), option, column.type, text)
+    option = _option(node, "unit")
+    if option is not None:
+        return column.name, _unit(options.pop(option.this.name), option, column.type, text)
     return column.name, intervals.SECOND if column.type is Type.BIGINT else 1
+
+
+def _option(node: exp.Expression, name: str) -> exp.Expression | None:
+    """An option, however its name is spelled."""
+    return next((o for o in node.args.get("options") or () if o.this.name.lower() == name), None)
+
+
+def _refuse_option(node: exp.Expression, name: str, what: str, text: str) -> None:
+    """Raise BindError for an option that does nothing here, because it is for something else."""
+    option = _option(node, name)
+    if option is not None:
+        raise BindError(
+            f"the option '{name}' is for {what}",
+            place=nodes.place_of(option, text),
+            hint="it does nothing here: take it away",
+        )
 
 
 def _unit(value: object, option: exp.Expression, type_: Type, text: str) -> int:

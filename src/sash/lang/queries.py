@@ -11,7 +11,7 @@ from sash.errors import BindError, InternalError, TypeMismatch
 from sash.lang import algebra, nodes, operands
 from sash.lang.algebra import Field, OutputKind
 from sash.lang.context import BoundQuery, Context, Known, Naming
-from sash.lang.growth import grows, is_internal, is_periodic
+from sash.lang.growth import grows, is_internal, is_periodic, level_nodes
 from sash.lang.nesting import MAX_DEPTH, deepest_in
 from sash.lang.scalars import bind
 from sash.lang.scopes import OutputScope
@@ -59,7 +59,7 @@ def bind_plan(
         )
     check_slides(bound.node, ctx)
     if is_one_time:
-        _check_one_time(bound.kind, node, ctx)
+        _check_one_time(bound, node, ctx)
     elif not is_explained and not any(isinstance(found, algebra.Stream) for found in bound.node.walk()):
         raise BindError(
             "a standing query over relations only",
@@ -129,13 +129,21 @@ def _misplaced_operator(node: exp.Expression, ctx: Context) -> BindError:
     )
 
 
-def _check_one_time(kind: OutputKind, node: exp.Expression, ctx: Context) -> None:
+def _check_one_time(bound: BoundQuery, node: exp.Expression, ctx: Context) -> None:
+    kind = bound.kind
     if kind not in (OutputKind.VIEW, OutputKind.RSTREAM):
         raise BindError(
             f"a one-time query has one answer, so {kind.value.capitalize()} says nothing",
             place=ctx.place(node),
             hint="take the operator away, or write CREATE QUERY name AS before it",
         )
+    for window in level_nodes(bound.node):
+        if isinstance(window, algebra.Window) and window.spec.is_internal:
+            raise BindError(
+                "a one-time query is over the windows as they are, so INTERNAL says nothing",
+                place=ctx.window_place(window),
+                hint="take INTERNAL away; of a standing query it keeps the results",
+            )
 
 
 # -------------------------------------------------------------- set operations

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from sash.errors import InternalError
+from sash.errors import InternalError, at_place
 from sash.lang import algebra
 from sash.lang.algebra import Equality, Field, Node, OutputKind, WindowKind, WindowSpec
 from sash.lang.growth import is_stream
@@ -136,9 +136,11 @@ def build(plan: RunPlan, join_synopsis: JoinSynopses | None = None) -> Dataflow:
     builder = _Builder(plan, join_synopsis)
     for query in plan.continuous:
         if query.name not in plan.readers:
-            builder.add(query)
+            with at_place(query.definition.place):
+                builder.add(query)
     for query in plan.one_time:
-        builder.add(query, is_once=True)
+        with at_place(query.definition.place):
+            builder.add(query, is_once=True)
     for join in plan.joins:
         builder.add_guests(join)
     return builder.flow

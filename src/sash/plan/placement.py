@@ -9,6 +9,7 @@ from __future__ import annotations
 from sash.errors import BindError
 from sash.lang.bound import QueryDefinition
 from sash.plan.periodic import is_periodic
+from sash.plan.refresh import refresh_of
 
 MAX_DRIVER_GROUPS = 1_000_000
 AT_DRIVER, PARTITIONED = "driver", "partitioned"
@@ -44,10 +45,17 @@ def check_state(query: QueryDefinition) -> None:
             hint="its operators are divided by key in any case; periodic aggregates have it",
             id="query-option",
         )
-    if state == PARTITIONED and query.select is not None and not query.select.keys:
+    if query.select is not None and not query.select.keys:
         raise BindError(
             f"{query.name}: a query without GROUP BY has one group, which cannot be divided",
             place=query.place,
-            hint="leave state out: it is small",
+            hint="leave state out: it is small, and always with the driver",
+            id="query-option",
+        )
+    if state == PARTITIONED and refresh_of(query).is_elastic:
+        raise BindError(
+            f"{query.name}: state = '{PARTITIONED}' is not for a query that is refreshed elastically",
+            place=query.place,
+            hint="its groups are with the driver, which decides after each batch whom there is time for",
             id="query-option",
         )

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from sash.errors import NotYet
+from sash.errors import NotYet, at_place
 from sash.lang import algebra
 from sash.lang.algebra import Node, OutputKind, WindowKind
 from sash.lang.bind import Program
 from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinition
 from sash.plan.canonical import canonical
-from sash.plan.choices import choices_of
+from sash.plan.choices import check_options, choices_of
 from sash.plan.cost import Statistics
 from sash.plan.join_guests import NO_JOINS, JoinGuest, JoinHosts, plan_joins_beside
 from sash.plan.join_synopses import SharedJoin, readers_in
@@ -28,10 +28,7 @@ from sash.plan.lifetimes import with_arrivals
 from sash.plan.optimize import optimize
 from sash.plan.periodic import NO_HOSTS, Hosts, PeriodicPlan, is_periodic, plan_periodic
 from sash.plan.physical import Choices, Exec, to_physical
-from sash.plan.placement import check_state
-from sash.plan.refresh import check_refresh
 from sash.plan.scalars import passed_on
-from sash.plan.warm_up import warm_up_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +179,8 @@ def plan_run(
     first_number = number if first_number is None else first_number
     statistics = Statistics.from_definitions((*program.streams, *program.relations))
     standing = standing_in(program)
-    for query in program.queries:
-        choices_of(dict(query.options), query.plan)
-        check_refresh(query)
-        check_state(query)
-        warm_up_of(query)
+    for query in standing:
+        check_options(query)
     periodic = [query for query in standing if is_periodic(query)]
     continuous = tuple(
         _continuous(query, program, statistics) for query in standing if not is_periodic(query)
@@ -300,7 +294,8 @@ def _continuous(query: QueryDefinition, program: Program, statistics: Statistics
     assert isinstance(plan, algebra.Output)
     if query.archive is not None:
         plan = with_arrivals(plan, {stream.name: stream for stream in program.streams})
-    physical = to_physical(optimize(plan, statistics, choices.strategy).estimate, choices)
+    with at_place(query.place):
+        physical = to_physical(optimize(plan, statistics, choices.strategy).estimate, choices)
     leaves = list(physical.logical.walk())
     for leaf in leaves:
         if isinstance(leaf, algebra.Archive):

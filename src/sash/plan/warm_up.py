@@ -37,3 +37,23 @@ def warm_up_of(query: QueryDefinition) -> WarmUp:
                 id="query-option",
             )
     return WarmUp(given.get("warm_up") == PARTIAL, given.get("start") == NOW)
+
+
+def check_warm_up(query: QueryDefinition) -> None:
+    """Raise BindError if the query asks for a beginning that it cannot have."""
+    asked = warm_up_of(query)
+    given = [name for name, _ in query.options if name in OPTIONS]
+    if given and query.archive is not None:
+        raise BindError(
+            f"{query.name}: {given[0]} is not for an archive",
+            hint="it holds what its windows hold, from the first update on",
+            place=query.place,
+            id="query-option",
+        )
+    if asked.is_partial and asked.starts_now:
+        raise BindError(
+            f"{query.name}: warm_up = '{PARTIAL}' is not for a query with start = '{NOW}'",
+            hint=f"with start = '{NOW}' its windows are whole at once: there is nothing to warm up",
+            place=query.place,
+            id="query-option",
+        )

@@ -75,8 +75,11 @@ class ArchiveSink(Sink):
         self._worker = ThreadPoolExecutor(1, "sash-archive") if in_background else None
         self._updating: Future[UpdateReport] | None = None
 
-    def check(self) -> None:
+    def check_definition(self) -> None:
         layout_of(self.definition, self.spec)
+
+    def check(self) -> None:
+        self.check_definition()
         self.check_directory(self.root)
         if self.root.is_dir():
             ours = (DATA, VERSIONS, ASKED, PROMISED, "lock")

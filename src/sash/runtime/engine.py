@@ -210,8 +210,6 @@ class Engine:
     def _open_source(self, stream: StreamDefinition) -> Source:
         source = open_source(stream, self.options.base_dir)
         source.check()
-        # An unfit value is refused now, not when the stream has been silent for a while.
-        _ = source.heartbeat
         return source
 
     # ------------------------------------------------------------------ the start
@@ -338,8 +336,11 @@ class Engine:
         return {name: at for name, at in manifest.positions.items() if name in same}
 
     def _plan(self, program: Program, asked: tuple[QueryDefinition, ...]) -> tuple[RunPlan, ...]:
-        """The plans of queries that come."""
-        return plan_parts(program, self._made, asked, self._hosts(program), self.plane.join_hosts)
+        """The plans of queries that come; what their operators refuse is refused now, before a change."""
+        plans = plan_parts(program, self._made, asked, self._hosts(program), self.plane.join_hosts)
+        for plan in plans:
+            Part(plan, is_cut=self.partitions is not None).close()
+        return plans
 
     def _part(self, plan: RunPlan, since: int | None, complete_since: Mapping[str, int]) -> Part:
         # Without a checkpoint nobody can go on from what is written here.

@@ -16,9 +16,10 @@ from typing import Any
 from sash.lang import Program
 from sash.runtime.desk import Desk
 from sash.runtime.look import OnceAnswer, look
+from sash.runtime.program_check import refuse_what_cannot_run
 from sash.runtime.relations import Given
 from sash.runtime.report import Monitor, Summary
-from sash.runtime.run import refuse_what_cannot_run, run_program
+from sash.runtime.run import run_program
 from sash.transactions.events import Isolation
 
 Wake = Callable[[], None]

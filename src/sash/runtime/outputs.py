@@ -62,6 +62,15 @@ class Outputs:
 
     def prepare(self, plan: RunPlan) -> dict[str, Sink]:
         """The sinks of a plan's queries, which can be written to; nothing is touched yet."""
+        sinks = self.sinks_of(plan)
+        for sink in sinks.values():
+            sink.check()
+            sink.durable = self._durable
+            sink.look = self._look
+        return sinks
+
+    def sinks_of(self, plan: RunPlan) -> dict[str, Sink]:
+        """The sinks of a plan's queries; their places are not looked at."""
         sinks: dict[str, Sink] = {}
         archived = {query.name: query for query in plan.continuous if query.definition.archive is not None}
         for definition, schema in _answers(plan):
@@ -75,9 +84,6 @@ class Outputs:
                 )
             else:
                 sink = open_sink(definition.sink, schema, self._base_dir)
-            sink.check()
-            sink.durable = self._durable
-            sink.look = self._look
             sinks[definition.name] = sink
         return sinks
 

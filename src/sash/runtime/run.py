@@ -13,6 +13,7 @@ from sash.plan.placement import MAX_DRIVER_GROUPS
 from sash.plan.refresh import EXACT, MODES
 from sash.runtime.desk import Desk
 from sash.runtime.options import DEFAULT_MAX_BATCH_TIME, Options
+from sash.runtime.program_check import refuse_what_cannot_run, refuse_without_queries
 from sash.runtime.relations import Given
 from sash.runtime.report import Monitor, Silent, Summary
 from sash.scheduling import DEFAULT, POLICIES
@@ -61,12 +62,7 @@ def run_program(
     may be at a time. A run in which more than the share `fail_on_rejects` of a stream's rows, or all of
     them, are late or rejected ends with a RunError.
     """
-    if not (program.queries or program.archives or program.one_time):
-        raise UserError(
-            "there is no query to run",
-            hint="add a CREATE QUERY … INTO … AS SELECT …; or a SELECT",
-            id="no-query",
-        )
+    refuse_without_queries(program)
     if runtime not in RUNTIMES:
         raise UserError(
             f"unknown runtime '{runtime}'", expected=f"one of: {', '.join(RUNTIMES)}", id="unknown-runtime"
@@ -118,15 +114,3 @@ def one_of(option: str, value: str, allowed: Collection[str]) -> str:
             f"unknown {option} '{value}'", expected=f"one of: {', '.join(allowed)}", id=f"unknown-{option}"
         )
     return value
-
-
-def refuse_what_cannot_run(program: Program) -> None:
-    """Statements that are understood and that a run would otherwise pass over in silence."""
-    for query in program.queries:
-        if not query.sink:
-            raise UserError(
-                f"query {query.name} has no output",
-                place=query.place,
-                hint="write CREATE QUERY name INTO 'jsonl:out.jsonl' AS …",
-                id="no-sink",
-            )

@@ -30,7 +30,7 @@ from sash.lang.bound import (
 )
 from sash.lang.parse import iterate
 from sash.plan.refresh import EXACT, MODES
-from sash.plan.run_plan import plan_run, reads_archives
+from sash.plan.run_plan import feed_of, plan_run, reads_archives
 from sash.runtime.archived import once_archived, without_archives
 from sash.runtime.live import Live
 from sash.runtime.loss import share_of
@@ -401,7 +401,10 @@ class Session:
         """Refuse sources and sinks that do not exist by their names; files are not looked at."""
         for stream in known.streams.values():
             if stream.name not in self._known.streams:
-                open_source(stream, self.base_dir)
+                open_source(stream, self.base_dir).check_definition()
+        for relation in known.relations.values():
+            if relation.name not in self._known.relations:
+                open_source(feed_of(relation), self.base_dir).check_definition()
         for query in known.queries.values():
             if query.name not in self._known.queries and query.sink:
                 open_sink(query.sink, pa.schema([]), self.base_dir)

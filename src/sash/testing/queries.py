@@ -12,7 +12,10 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
+from sash.errors import BindError
+from sash.lang import bind_program
 from sash.lang.types import Type
+from sash.plan.choices import check_options
 from sash.testing import expressions, windows
 from sash.testing.expressions import Col
 from sash.testing.relations import MadeRelation
@@ -65,8 +68,20 @@ class QueryMaker:
     def query(self) -> str:
         """What stands after AS in CREATE QUERY."""
         body = self._output()
-        options = self._pick(_OPTIONS)
         allow = "\n  ALLOW UNBOUNDED STATE" if self._grows else ""
+        return self._with_options(body, allow)
+
+    def _with_options(self, body: str, allow: str) -> str:
+        """The query with some of the options that it may have."""
+        options = self._pick(_OPTIONS)
+        if options:
+            streams = "".join(stream.declaration for stream in self._streams)
+            relations = "".join(relation.declaration for relation in self._relations)
+            (query,) = bind_program(f"{streams}{relations}CREATE QUERY q AS {body}{options}{allow};").queries
+            try:
+                check_options(query)
+            except BindError:
+                options = _OPERATORS
         return f"{body}{options}{allow}"
 
     def query_in_order(self) -> str:
@@ -88,7 +103,7 @@ class QueryMaker:
         operator = self._pick(("", "Istream"))
         body = f"SELECT * FROM (\n  {inner.text}) {window}"
         body = self._pick((f"{operator}({body})" if operator else body, inner.text))
-        return f"{body}{self._pick(_OPTIONS)}\n  ALLOW UNBOUNDED STATE"
+        return self._with_options(body, "\n  ALLOW UNBOUNDED STATE")
 
     @staticmethod
     def _partitioning(columns: Sequence[Col]) -> list[str]:
@@ -454,6 +469,8 @@ def _listed(items: Sequence[str]) -> str:
     return ", ".join(f"{item} AS c{i}" for i, item in enumerate(items))
 
 
+# What every query may have.
+_OPERATORS = "\n  WITH (strategy = 'upa')"
 _OPTIONS = (
     *[""] * 6,
     "\n  WITH (strategy = 'nt')",

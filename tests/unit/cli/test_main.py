@@ -262,7 +262,7 @@ class TestFailures:
         assert "is a folder" in result.stderr
 
     def test_a_byte_order_mark_is_passed_over(self, runner, tmp_path):
-        text = "CREATE STREAM s (t BIGINT) TIMESTAMP BY t FROM 'csv:s.csv';"
+        text = "CREATE STREAM s (t BIGINT) TIMESTAMP BY t FROM 'csv:s.csv'; SELECT t FROM s [NOW];"
         (tmp_path / "p.cql").write_text(text, encoding="utf-8-sig")
         assert runner.invoke(app, ["check", str(tmp_path / "p.cql")]).exit_code == 0
         assert runner.invoke(app, ["check", "-"], input=f"\ufeff{text}").exit_code == 0

@@ -14,7 +14,7 @@ CREATE QUERY q INTO '{sink}' AS SELECT a FROM s [RANGE 2 SEC SLIDE 1 SEC];
 
 
 def check(folder, source="csv:none.csv", sink="jsonl:out/q.jsonl", more=""):
-    calls.check_places(calls.bind(TEXT.format(source=source, sink=sink, more=more)), folder)
+    calls.check(calls.bind(TEXT.format(source=source, sink=sink, more=more)), folder)
 
 
 def test_files_need_not_exist_and_none_is_made(tmp_path):

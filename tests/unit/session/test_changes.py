@@ -17,7 +17,7 @@ from tests.unit.session.kit import (
     session_over,
 )
 
-from sash.errors import SinkError
+from sash.errors import NotYet, SinkError
 from sash.session import connect
 
 COUNTS = "SELECT COUNT(*) AS n FROM s [UNBOUNDED] WITH (start = 'now')"
@@ -96,6 +96,21 @@ def test_a_query_that_cannot_be_taken_in_is_refused_and_the_run_goes_on(tmp_path
         assert [row["name"] for row in session.sql("SHOW QUERIES").to_pylist()] == ["a"]
         at = next(iter(a)).at
         assert any(answer.at > at for answer in a)
+
+
+def test_a_query_that_operators_refuse_touches_nothing(tmp_path):
+    (tmp_path / "bad.jsonl").write_text("kept\n")
+    with connect(base_dir=tmp_path, runtime="inline", batch_rows=500) as session:
+        session.sql(ENDLESS)
+        answers = iter(session.query(PACKETS, name="stays"))
+        at = next(answers).at
+        select = "SELECT FREQUENT(length, 2) AS f FROM p [PARTITION BY src ROWS 2] WITH (start = 'now')"
+        with pytest.raises(NotYet, match="FREQUENT"):
+            session.query(select, name="bad", into="jsonl:bad.jsonl")
+        assert (tmp_path / "bad.jsonl").read_text() == "kept\n"
+        assert any(answer.at > at for answer in answers)
+        late = session.query(PACKETS, name="late")
+        assert next(iter(late)).at > at
 
 
 def test_changes_from_several_threads_each_take_effect(tmp_path):

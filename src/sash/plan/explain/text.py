@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 
-from sash.errors import SashError, UnknownName, UserError
+from sash.errors import UnknownName, UserError, at_place
 from sash.lang import Program
 from sash.lang.bound import IndexDefinition, QueryDefinition, Scalar
+from sash.plan.choices import check_options
 from sash.plan.coarser import WORTH_ADDING, finer_than
 from sash.plan.cost import Statistics
 from sash.plan.explain.build import duration, plan_and_explain
@@ -98,11 +99,9 @@ def explanations(program: Program, run: Run | None = None) -> list[Explained]:
     joined = readers_in(plan_joins(operators.values(), program.streams, statistics))
     planned = []
     for number, query in enumerate(queries):
-        try:
+        check_options(query)
+        with at_place(query.place):
             found = plan_and_explain(query.name, query.sink, query.plan, statistics, dict(query.options))
-        except SashError as error:
-            error.place = error.place or query.place
-            raise
         # Who reads one join synopsis shares the join; nobody else does.
         read = joined[query.name][0].name if query.name in joined else None
         # Queries of other sources have another watermark.

@@ -44,6 +44,9 @@ class Sink(ABC):
         self.uri = uri
         self.schema = schema
 
+    def check_definition(self) -> None:  # noqa: B027
+        """Raise for what is wrong with the definition, whatever there is at its place."""
+
     @abstractmethod
     def check(self) -> None:
         """Raise SinkError if writing is bound to fail; changes nothing on disk."""

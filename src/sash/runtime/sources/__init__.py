@@ -2,7 +2,7 @@
 
 from sash.runtime.sources.base import Source
 from sash.runtime.sources.chunk import REJECTS_SCHEMA, Chunk, Plan, Position, Rows
-from sash.runtime.sources.registry import SCHEMES, open_source, read, read_whole
+from sash.runtime.sources.registry import SCHEMES, check_ends, open_source, read, read_whole
 
 __all__ = [
     "REJECTS_SCHEMA",
@@ -12,6 +12,7 @@ __all__ = [
     "Position",
     "Rows",
     "Source",
+    "check_ends",
     "open_source",
     "read",
     "read_whole",

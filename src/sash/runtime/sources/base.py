@@ -37,9 +37,13 @@ class Source(ABC):
         """Whether rows are of the time at which they come, so that none can be far ahead of it."""
         return not self.bounded
 
+    def check_definition(self) -> None:
+        """Raise SourceError for what is wrong with the definition, whatever there is to read."""
+        _ = self.heartbeat
+
     @abstractmethod
     def check(self) -> None:
-        """Raise SourceError for what can be seen to be wrong without reading rows."""
+        """Raise SourceError for what can be seen to be wrong without reading rows; the definition, too."""
 
     @abstractmethod
     def plan(self, position: Position, max_rows: int, target_rows: int = DEFAULT_TARGET_ROWS) -> Plan:
@@ -53,7 +57,14 @@ class Source(ABC):
     def heartbeat(self) -> float:
         """After so many seconds without rows nobody waits for a live stream; infinite: for ever."""
         options = Options.of(self.stream)
-        return options.number("heartbeat", 1.0, 0.001) if "heartbeat" in options.values else math.inf
+        if "heartbeat" not in options.values:
+            return math.inf
+        if self.bounded:
+            raise self.error(
+                "option 'heartbeat' is for live input, and this input ends",
+                hint="take the option away: at its end, input that ends holds nobody back",
+            )
+        return options.number("heartbeat", 1.0, 0.001)
 
     def reads(self, place: str) -> bool:
         """Whether what is written to `place`, a real path, is or becomes input of this source."""

@@ -195,9 +195,13 @@ class FileSource(Source):
     def plan_file(self, path: str, offset: int, row: int, budget: int, target_rows: int) -> FilePlan:
         """Cut the file from (offset, row) on into pieces of at most `budget` rows in all."""
 
-    def check(self) -> None:
+    def check_definition(self) -> None:
         if not self.given:
             raise self.error(f"'{self.format_name}:' names no file", expected=f"'{self.format_name}:path'")
+        super().check_definition()
+
+    def check(self) -> None:
+        self.check_definition()
         if self.watch:
             if not os.path.isdir(self.target):
                 raise self.error(

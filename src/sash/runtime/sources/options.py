@@ -39,6 +39,14 @@ class Options:
                     hint=f"did you mean '{close[0]}'?" if close else None,
                 )
 
+    def check_pair(self, name: str, of: str) -> None:
+        """Raise SourceError for an option that does nothing without another one."""
+        if name in self.values and of not in self.values:
+            raise SourceError(
+                f"stream '{self.stream}': option '{name}' does nothing without '{of}'",
+                hint=f"give '{of}', too, or take '{name}' away",
+            )
+
     def boolean(self, name: str, default: bool) -> bool:
         value = self.values.get(name, default)
         if isinstance(value, bool):

@@ -76,6 +76,8 @@ class PacketOptions:
     def of(cls, stream: StreamDefinition) -> PacketOptions:
         options = Options.of(stream)
         options.check_names(OPTIONS, "generator:packets")
+        options.check_pair("burst_factor", "bursts")
+        options.check_pair("disorder_share", "disorder")
         disorder = _seconds(options)
         answer = cls(
             rate=options.number("rate", 1000, 1e-6, 1e9),
@@ -155,6 +157,10 @@ class PacketSource(Source):
         return self.options.pace
 
     def check(self) -> None:
+        self.check_definition()
+
+    def check_definition(self) -> None:
+        super().check_definition()
         for column in self.stream.schema:
             if column.name not in OFFERED:
                 raise self.error(

@@ -70,15 +70,20 @@ def read(stream: StreamDefinition, chunk: Chunk, columns: Sequence[str] | None =
     return READERS[scheme](stream, chunk, columns)
 
 
-def read_whole(stream: StreamDefinition, base_dir: Path) -> list[pa.Array]:
-    """All rows of a bounded source, column by column: how a relation is read that does not change."""
-    source = open_source(stream, base_dir)
-    source.check()
+def check_ends(source: Source) -> None:
+    """Raise SourceError unless a relation can be read once from this source."""
     if not source.bounded:
         raise source.error(
             "a relation that is read once needs input that ends",
             hint="name files, or give the relation a TIMESTAMP BY to make it a feed of changes",
         )
+
+
+def read_whole(stream: StreamDefinition, base_dir: Path) -> list[pa.Array]:
+    """All rows of a bounded source, column by column: how a relation is read that does not change."""
+    source = open_source(stream, base_dir)
+    source.check()
+    check_ends(source)
     tables = []
     position: Position = {}
     ended = False

@@ -39,14 +39,15 @@ def test_the_tables_of_options_are_found() -> None:
 @pytest.mark.parametrize("spelling", [str.lower, str.upper])
 def test_an_option_of_files(option: str, spelling: object, tmp_path: Path) -> None:
     assert callable(spelling)
-    place = "in" if option == "watch" else "in.csv"
+    place = "in" if option in ("watch", "heartbeat") else "in.csv"
     (tmp_path / "in").mkdir()
     (tmp_path / "in.csv").write_text(
         "ms\tname\n1\t-\n2\tb\n" if option == "delimiter" else "ms,name\n1,-\n2,b\n"
     )
+    watched = "watch = true, " if option == "heartbeat" else ""
     text = (
         f"CREATE STREAM s (ms BIGINT, name STRING) TIMESTAMP BY ms FROM 'csv:{place}' "
-        f"WITH ({spelling(option)} = {VALUES[option]});"
+        f"WITH ({watched}{spelling(option)} = {VALUES[option]});"
     )
     open_source(bind_program(text).streams[0], tmp_path).check()
     (statement,) = parse(text)
@@ -59,10 +60,11 @@ def test_an_option_of_files(option: str, spelling: object, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("option", OF_PACKETS)
 def test_an_option_of_the_generator(option: str, tmp_path: Path) -> None:
-    rows = "" if option == "rows" else "rows = 10, "
+    others = "" if option == "rows" else "rows = 10, "
+    others += {"burst_factor": "bursts = 0.1, ", "disorder_share": "disorder = 1, "}.get(option, "")
     program = bind_program(
         f"""CREATE STREAM s (ts TIMESTAMP, src STRING) TIMESTAMP BY ts SLACK 2 SEC FROM 'generator:packets'
-          WITH ({rows}{option} = {VALUES[option]}, distinct_src = 5, selectivity_src = 0.5);
+          WITH ({others}{option} = {VALUES[option]}, distinct_src = 5, selectivity_src = 0.5);
         CREATE QUERY q INTO 'noop:' AS SELECT src FROM s [RANGE 1 SEC];"""
     )
     counts = run_program(program, base_dir=tmp_path, runtime="inline").streams["s"]
@@ -93,7 +95,8 @@ def test_an_option_of_queries(options: str, tmp_path: Path) -> None:
     window = "[RANGE 10 SEC SLIDE 5 SEC]"
     select = f"SELECT k, COUNT(*) AS n FROM s {window} GROUP BY k"
     if options.startswith("join"):
-        select = "SELECT p.k FROM s [RANGE 10 SEC] p, s [RANGE 10 SEC] q WHERE p.k = q.k"
+        slide = " SLIDE 5 SEC" if "lazy" in options else ""
+        select = f"SELECT p.k FROM s [RANGE 10 SEC{slide}] p, s [RANGE 10 SEC{slide}] q WHERE p.k = q.k"
     elif options.startswith("strategy"):
         select = "SELECT DISTINCT k FROM s [RANGE 10 SEC]"
     program = bind_program(
