@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sash.errors import BindError, UnknownName
 from sash.lang.algebra import Node, Window
-from sash.plan import placement, refresh, warm_up
+from sash.plan import placement, progress, refresh, warm_up
 from sash.plan.cost import Strategy
 from sash.plan.physical import Choices, JoinAlgorithm
 
@@ -16,7 +16,7 @@ _JOINS = {
     "lazy": JoinAlgorithm.LAZY,
     "lazy-restore": JoinAlgorithm.LAZY_RESTORE,
 }
-_OPTIONS = ("strategy", "join", *refresh.OPTIONS, *placement.OPTIONS, *warm_up.OPTIONS)
+_OPTIONS = ("strategy", "join", *refresh.OPTIONS, *placement.OPTIONS, *warm_up.OPTIONS, *progress.OPTIONS)
 
 
 def choices_of(options: Mapping[str, object], plan: Node) -> Choices:

@@ -29,6 +29,7 @@ from sash.plan.optimize import optimize
 from sash.plan.periodic import NO_HOSTS, Hosts, PeriodicPlan, is_periodic, plan_periodic
 from sash.plan.physical import Choices, Exec, to_physical
 from sash.plan.placement import check_state
+from sash.plan.progress import check_progress
 from sash.plan.refresh import check_refresh
 from sash.plan.scalars import passed_on
 from sash.plan.warm_up import warm_up_of
@@ -187,6 +188,7 @@ def plan_run(
         check_refresh(query)
         check_state(query)
         warm_up_of(query)
+        check_progress(query)
     periodic = [query for query in standing if is_periodic(query)]
     continuous = tuple(
         _continuous(query, program, statistics) for query in standing if not is_periodic(query)
