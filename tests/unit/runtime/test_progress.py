@@ -250,7 +250,7 @@ def test_elastic_refresh_tells_after_which_instant_boundaries_were_skipped(tmp_p
     )
     text = STREAMS + "".join(
         f"CREATE QUERY q{i} INTO 'jsonl:q{i}.jsonl' AS {select} "
-        "WITH (progress = true, refresh = 'elastic');\n"
+        "WITH (refresh = 'elastic', progress = true);\n"
         for i, select in enumerate(selects)
     )
     # Some batches have time for everything, others for one decision.
