@@ -116,7 +116,7 @@ def told(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(st.integers(0, 2**32), st.integers(3, 40), st.sampled_from([None, 1, 3]))
 def test_progress_stands_between_answers_that_are_as_without_it(seed, batch_rows, partitions):
     rng = random.Random(seed)
@@ -169,19 +169,18 @@ def start(folder: Path, operation: int, batch_rows: int, partitions: int | None)
         )
 
 
-@pytest.mark.parametrize(("seed", "partitions"), [(1, None), (2, 2)])
-def test_progress_is_written_once_over_kills(tmp_path, seed, partitions):
-    rng = random.Random(seed)
+def test_progress_is_written_once_over_kills(tmp_path):
+    rng = random.Random(2)
     sinks = ["jsonl", "csv", "parquet", "jsonl", "parquet", "csv", "jsonl"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     for folder in (whole, killed):
         folder.mkdir()
-        write_rows(random.Random(seed), folder)
+        write_rows(random.Random(2), folder)
         (folder / "p.cql").write_text(program("q", sinks, tells=True))
     start(whole, 0, 7, None)
-    codes = [kill_at(killed, rng.randint(40, 160), 7, partitions) for _ in range(3)]
+    codes = [kill_at(killed, rng.randint(40, 160), 7, 2) for _ in range(2)]
     assert codes[0] == -signal.SIGKILL
-    start(killed, 0, 7, partitions)
+    start(killed, 0, 7, 2)
     for number, sink in enumerate(sinks):
         rows, right = (rows_of(folder, "q", number, sink) for folder in (killed, whole))
         # With two streams batches are cut otherwise after a start; the end is the same.
@@ -200,8 +199,8 @@ def test_a_batch_that_is_repeated_writes_the_same_bytes(tmp_path):
         write_rows(random.Random(5), folder)
         (folder / "p.cql").write_text("\n".join([*STREAMS.splitlines(), *queries]))
     start(whole, 0, 7, None)
-    codes = [kill_at(killed, operation, 7, None) for operation in (60, 45, 30)]
-    assert codes[:2] == [-signal.SIGKILL] * 2
+    codes = [kill_at(killed, operation, 7, None) for operation in (60, 45)]
+    assert codes == [-signal.SIGKILL] * 2
     start(killed, 0, 7, None)
     for number, sink in sinks.items():
         assert told(rows_of(killed, "q", number, sink))
