@@ -31,6 +31,13 @@ def tells_progress(query: QueryDefinition) -> bool:
 
 def check_progress(query: QueryDefinition) -> None:
     """Raise BindError if the query cannot tell its progress as it asks to."""
+    if tells_progress(query) and query.archive is not None:
+        raise BindError(
+            f"{query.name}: progress is not for an archive",
+            place=query.place,
+            hint="SHOW ARCHIVES tells through which instant it has everything",
+            id="query-option",
+        )
     if tells_progress(query) and any(field.name.casefold() == COLUMN for field in query.plan.fields):
         raise DuplicateName(
             f"query {query.name}: no column can be called '{COLUMN}', which is what it says of itself",

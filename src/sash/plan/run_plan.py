@@ -188,6 +188,7 @@ def plan_run(
         check_refresh(query)
         check_state(query)
         warm_up_of(query)
+    for query in standing:
         check_progress(query)
     periodic = [query for query in standing if is_periodic(query)]
     continuous = tuple(

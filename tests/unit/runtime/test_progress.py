@@ -356,6 +356,12 @@ def test_a_column_of_that_name_and_the_option_do_not_go_together():
         plan_run(bind_program(f"{text} WITH (progress = true);"))
 
 
+def test_an_archive_does_not_tell_its_progress():
+    text = "CREATE ARCHIVE q KEY (k) EVERY 5 SEC INTO 'q' AS SELECT k FROM b [RANGE 5 SEC]"
+    with pytest.raises(SashError, match="progress is not for an archive"):
+        plan_run(bind_program(f"{STREAMS}{text} WITH (progress = true);"))
+
+
 def test_explain_says_that_a_query_tells_its_progress():
     query = "CREATE QUERY q INTO 'noop:' AS SELECT k FROM b [NOW]"
     assert "progress" not in explained(bind_program(f"{STREAMS}{query};"))
