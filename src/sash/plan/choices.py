@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from sash.errors import BindError, UnknownName, at_place
 from sash.lang.algebra import Join, Node, RelationJoin, Window
 from sash.lang.bound import QueryDefinition
-from sash.plan import placement, refresh, warm_up
+from sash.plan import placement, progress, refresh, warm_up
 from sash.plan.cost import Strategy
 from sash.plan.physical import Choices, JoinAlgorithm
 from sash.plan.placement import check_state
+from sash.plan.progress import check_progress
 from sash.plan.refresh import check_refresh
 from sash.plan.warm_up import check_warm_up
 
@@ -21,7 +22,7 @@ _JOINS = {
     "lazy-restore": JoinAlgorithm.LAZY_RESTORE,
 }
 _CHOICES = ("strategy", "join")
-_OPTIONS = (*_CHOICES, *refresh.OPTIONS, *placement.OPTIONS, *warm_up.OPTIONS)
+_OPTIONS = (*_CHOICES, *refresh.OPTIONS, *placement.OPTIONS, *warm_up.OPTIONS, *progress.OPTIONS)
 
 
 def check_options(query: QueryDefinition) -> None:
@@ -33,6 +34,7 @@ def check_options(query: QueryDefinition) -> None:
         check_refresh(query)
         check_state(query)
         check_warm_up(query)
+        check_progress(query)
 
 
 def _check_archive(options: Mapping[str, object]) -> None:

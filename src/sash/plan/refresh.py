@@ -52,9 +52,11 @@ def is_elastic_in(query: QueryDefinition, usual: str) -> bool:
 
 
 def refreshed_as(query: QueryDefinition, asked: QueryDefinition) -> QueryDefinition:
-    """The query with what another definition of it asks for."""
-    others = tuple(option for option in query.options if option[0] not in OPTIONS)
-    return replace(query, options=(*others, *(option for option in asked.options if option[0] in OPTIONS)))
+    """The query with what another definition asks for; it becomes that one where nothing else differs."""
+    own, others = (tuple(o for o in each.options if o[0] not in OPTIONS) for each in (query, asked))
+    if own == others:
+        return replace(query, options=asked.options)
+    return replace(query, options=(*own, *(option for option in asked.options if option[0] in OPTIONS)))
 
 
 def check_refresh(query: QueryDefinition) -> None:

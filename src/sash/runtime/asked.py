@@ -14,6 +14,7 @@ from sash.plan.run_plan import questions_in, reads_archives
 from sash.runtime.archived import once_archived, without_archives
 from sash.runtime.ledger import Ledger
 from sash.runtime.look import OnceAnswer, look, refuse_unkept
+from sash.runtime.report import RECORD, AnswerRecord
 
 
 def check_questions(program: Program, streams: Iterable[StreamDefinition]) -> None:
@@ -25,16 +26,26 @@ def check_questions(program: Program, streams: Iterable[StreamDefinition]) -> No
 
 
 def answered_once(
-    program: Program, known: Mapping[str, pa.Table], ledger: Ledger | None, base_dir: Path
+    program: Program,
+    known: Mapping[str, pa.Table],
+    records: Mapping[str, AnswerRecord],
+    ledger: Ledger | None,
+    base_dir: Path,
 ) -> dict[str, pa.Table]:
-    """The answers, in the order of the program; `known` are those that operators have."""
+    """The answers, in the order of the program; `known` are those that operators have, with their records.
+
+    What an answer says of itself is in the metadata of its schema.
+    """
     answers = {}
     for query in questions_in(program):
         if reads_archives(query.plan):
-            answer = _of_archives(OneTimeQuery(query.plan), program, ledger, base_dir).table
+            found = _of_archives(OneTimeQuery(query.plan), program, ledger, base_dir)
+            answer, record = found.table, found.record
         else:
-            answer = known[query.name]
-        answers[query.name] = answer.cast(with_bounds(answer.schema, query.plan))
+            answer, record = known[query.name], records.get(query.name)
+        answer = answer.cast(with_bounds(answer.schema, query.plan))
+        told = {} if record is None else {RECORD: record.to_json().encode()}
+        answers[query.name] = answer.replace_schema_metadata(told)
     return answers
 
 

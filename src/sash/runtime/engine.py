@@ -68,7 +68,7 @@ from sash.runtime.plane import QueryPlane
 from sash.runtime.recipe import Recipe, fingerprint
 from sash.runtime.refreshing import Refreshing
 from sash.runtime.relations import read_relations
-from sash.runtime.report import BatchReport, Measures, Parts, Reach, Summary
+from sash.runtime.report import AnswerRecord, BatchReport, Measures, Parts, Reach, Summary
 from sash.runtime.retained import FIRST, Keep
 from sash.runtime.scans import scan_rows
 from sash.runtime.sources import Source, open_source
@@ -755,6 +755,8 @@ class Engine:
                 raise
             watch.lap("answer")
             answers.write()
+            progressed = self.plane.progressed()
+            self.outputs.write_progress(progressed)
             self._aside.write(harvest.results)
             self.look()
             watch.lap("write")
@@ -762,7 +764,7 @@ class Engine:
             watch.lap("commit")
         self._rest = watch.laps["write"] + watch.laps["commit"]
         self._is_crowded = self._is_crowded or bool(self._crowded())
-        report = self._report(entry, harvest.results, answers, watch)
+        report = self._report(entry, harvest.results, answers, progressed, watch)
         self._feeder.size.took(report.rows, watch.total - watch.laps["wait"])
         self.options.monitor.batch(report)
         self._losses.tell(streams, {name for name, source in self._sources.items() if not source.bounded})
@@ -889,7 +891,12 @@ class Engine:
             self._feed_log.forget(min(before, self.committed + 1))
 
     def _report(
-        self, entry: Entry, results: Sequence[ChunkResult], answers: BatchAnswers, watch: Stopwatch
+        self,
+        entry: Entry,
+        results: Sequence[ChunkResult],
+        answers: BatchAnswers,
+        progressed: Mapping[str, AnswerRecord],
+        watch: Stopwatch,
     ) -> BatchReport:
         streams, answered = self.plane.streams, dict(self.outputs.answered)
         newest = {name: state.newest for name, state in streams.items()}
@@ -917,6 +924,8 @@ class Engine:
             late_slacks(self.plane.streams),
             self.plane.watermarks,
             self.plane.whole_from,
+            progressed,
+            self.plane.skipped_after(),
         )
 
     def _measure(self, answered: Mapping[str, int], now: float) -> Measures:
@@ -926,6 +935,7 @@ class Engine:
             refreshes=self.plane.refreshed(now, self._live),
             whole_from=self.plane.whole_from(),
             records=self.plane.records(),
+            units=self.plane.units(),
             decisions=refreshing.decisions,
             deciding=refreshing.deciding,
         )
@@ -983,7 +993,8 @@ class Engine:
         return summary
 
     def _answered_once(self) -> Mapping[str, pa.Table]:
-        return answered_once(self._program, self.plane.once(), self.ledger, self.options.base_dir)
+        plane, base_dir = self.plane, self.options.base_dir
+        return answered_once(self._program, plane.once(), plane.once_records(), self.ledger, base_dir)
 
     def close(self) -> None:
         """Let go of everything, also after a failure, which is what the user should hear of."""

@@ -18,6 +18,7 @@ from sash.plan.explain.measured import Run
 from sash.plan.explain.text import asked_queries, duration
 from sash.plan.periodic import is_periodic, select_of
 from sash.plan.placement import AT_DRIVER, MAX_DRIVER_GROUPS, PARTITIONED, state_of
+from sash.plan.progress import tells_progress
 from sash.plan.refresh import EXACT, is_elastic_in, refresh_of
 from sash.plan.run_plan import standing_in
 from sash.plan.scalars import readable, tree_of
@@ -42,6 +43,9 @@ def explained(
     notes = {name: (line,) for name, line in passes(program).items()}
     for name, lines in _refreshed(program, fares).items():
         notes[name] = (*notes.get(name, ()), *lines)
+    for asked in (*standing_in(program), *asked_queries(program)):
+        if tells_progress(asked):
+            notes[asked.name] = (*notes.get(asked.name, ()), "tells its progress: WITH (progress = true)")
     return explain_program(program, form, query, run, notes)
 
 

@@ -29,7 +29,7 @@ from sash.errors import CheckpointError, UserError
 from sash.lang import Program, algebra
 from sash.lang.algebra import Node, WindowKind, WindowSpec
 from sash.lang.bound import QueryDefinition, StreamDefinition
-from sash.operators.bounds import with_bounds
+from sash.operators.bounds import told_bounds, with_bounds
 from sash.operators.delta import Delta
 from sash.plan.canonical import canonical
 from sash.plan.panes import last_boundary
@@ -40,6 +40,7 @@ from sash.runtime.links import links_by_scan
 from sash.runtime.lookup import Asked, Covering, covering, from_synopsis
 from sash.runtime.probe import OpenFile, Probe
 from sash.runtime.relations import Given, read_relations
+from sash.runtime.report import AnswerRecord
 from sash.runtime.retained import FIRST, Gone, KeptFile, Snapshot, in_order
 from sash.runtime.scans import scan_rows
 from sash.runtime.sources import Position, open_source, read
@@ -58,12 +59,23 @@ _MOST_GONE = 200
 
 @dataclass(frozen=True, slots=True)
 class OnceAnswer:
-    """The answer of a one-time query, and the instant whose windows it is over; None before the first."""
+    """The answer of a one-time query, and the instant whose windows it is over; None before the first.
+
+    `unit` is how many microseconds there are in an instant of the query.
+    """
 
     table: pa.Table
     instant: int | None
     batch: int
     isolation: Isolation
+    unit: int = 1
+
+    @property
+    def record(self) -> AnswerRecord | None:
+        """What it says of itself: its windows are whole, else the question is refused."""
+        if self.instant is None:
+            return None
+        return AnswerRecord(self.instant // self.unit, bounds=tuple(told_bounds(self.table.schema).items()))
 
 
 def look(
@@ -360,7 +372,8 @@ class Question:
         else:
             (table,) = self._plane.once().values()
         table = table.cast(with_bounds(table.schema, self._asked))
-        return OnceAnswer(table, instant, self._state.batch, isolation)
+        unit = self._query.unit if self._query.has_integer_time else 1
+        return OnceAnswer(table, instant, self._state.batch, isolation, unit)
 
 
 class _Feed:

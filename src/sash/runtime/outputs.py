@@ -16,11 +16,14 @@ from sash.errors import SinkError
 from sash.files import local_place
 from sash.lang.bound import ArchiveDefinition, QueryDefinition
 from sash.operators.bounds import with_bounds
+from sash.plan.progress import tells_progress
 from sash.plan.run_plan import RunPlan
 from sash.runtime.archive_sink import ArchiveSink
 from sash.runtime.archiving import archive_place
 from sash.runtime.clock import Streams
 from sash.runtime.continuous import continuous_schema
+from sash.runtime.progress import progress_row, with_progress, without_progress
+from sash.runtime.report import AnswerRecord
 from sash.runtime.sinks import Sink, open_sink
 from sash.runtime.sinks.output_stream import is_stream
 from sash.runtime.sinks.registry import LINES
@@ -83,7 +86,10 @@ class Outputs:
                     in_background=self._in_background,
                 )
             else:
+                tells = tells_progress(definition)
+                schema = with_progress(schema) if tells else schema
                 sink = open_sink(definition.sink, schema, self._base_dir)
+                sink.tells_progress = tells
             sinks[definition.name] = sink
         return sinks
 
@@ -129,14 +135,26 @@ class Outputs:
     # ------------------------------------------------------------------ batches
 
     def write(self, answers: Mapping[str, pa.Table]) -> None:
-        texts: list[tuple[TextFileSink, pa.Table]] = []
         for name, table in answers.items():
-            sink = self._sinks[name]
+            self.answered[name] += table.num_rows
+        tables = ((self._sinks[name], table) for name, table in answers.items())
+        self._write(
+            (sink, without_progress(table) if sink.tells_progress and not sink.names_columns else table)
+            for sink, table in tables
+        )
+
+    def write_progress(self, records: Mapping[str, AnswerRecord]) -> None:
+        """Let the sinks have what queries say of themselves after a batch, which is no answer."""
+        sinks = ((self._sinks[name], record) for name, record in records.items())
+        self._write((sink, progress_row(record, sink.schema)) for sink, record in sinks)
+
+    def _write(self, tables: Iterable[tuple[Sink, pa.Table]]) -> None:
+        texts: list[tuple[TextFileSink, pa.Table]] = []
+        for sink, table in tables:
             if isinstance(sink, TextFileSink):
                 texts.append((sink, table))
             else:
                 sink.write(table)
-            self.answered[name] += table.num_rows
         write_together(texts)
 
     def commit(

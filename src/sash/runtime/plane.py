@@ -7,7 +7,7 @@ knows no Spark: both runtimes feed it, so they answer alike.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
 
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.lang.algebra import Node, Stream, Window
-from sash.lang.bound import StreamDefinition
+from sash.lang.bound import QueryDefinition, StreamDefinition
 from sash.operators.build import guests_of
 from sash.operators.delta import Delta
 from sash.operators.preaggregate import Partial
@@ -23,18 +23,18 @@ from sash.plan.explain.tree import Measured
 from sash.plan.join_guests import NO_JOINS, JoinGuest, JoinHosts
 from sash.plan.join_synopses import SharedJoin, readers_in
 from sash.plan.periodic import Hosts, PeriodicPlan
+from sash.plan.progress import tells_progress
 from sash.plan.run_plan import united
 from sash.plan.sketches import error_bounds
-from sash.plan.warm_up import warm_up_of
 from sash.runtime.cell import StateFile
 from sash.runtime.clock import Clock, Streams, StreamState, by_stream, moved_on
 from sash.runtime.divided import DividedGiven
 from sash.runtime.groups import QueryGroup, Reached
 from sash.runtime.harvest import Harvest
 from sash.runtime.part import Part
-from sash.runtime.refreshing import Refreshing, Saved, exact_fares, join_fares
+from sash.runtime.refreshing import Answered, Refreshing, Saved, exact_fares, join_fares
 from sash.runtime.report import DRIVER, AnswerRecord, Held, Refreshed
-from sash.runtime.starts import begins_in, wholes_in
+from sash.runtime.starts import begins_in, whole_of, wholes_in
 from sash.runtime.synopsis_plane import Firsts, Readers, SynopsisPlane
 from sash.sharing.of_plan import Shared, shared_of
 from sash.synopses.changes import merged
@@ -52,6 +52,10 @@ class QueryPlane:
         self._elsewhere: dict[int, DividedGiven] = {}
         # What came of a stream by this instant no query waits for any more; rows are kept from it on back.
         self.passed: dict[str, int] = {}
+        # How far parts, and queries that pass boundaries over, were before the last batch.
+        self._before: tuple[Mapping[int, int | None], Mapping[str, Answered]] = {}, {}
+        # Of those queries: after which boundary they passed some over before their last answer.
+        self._skipped: dict[str, int | None] = {}
         parts = tuple(parts)
         streams = {stream.name: stream for part in parts for stream in part.plan.streams}
         self.change(parts, streams.values())
@@ -96,6 +100,8 @@ class QueryPlane:
             self._elsewhere = {}
         self.refreshing.change(self.kept.kept_here.values(), self.plan)
         self._known_shared: dict[str, Shared] | None = None
+        telling = (query.name for query in self.plan.definitions if tells_progress(query))
+        self._telling = frozenset(telling)
 
     @property
     def readers(self) -> tuple[Readers, ...]:
@@ -138,6 +144,7 @@ class QueryPlane:
 
         Queries that are refreshed elastically answer the newest boundary, as far as `seconds` allow.
         """
+        self._before = {part.number: part.through for part in self.parts.values()}, self.refreshing.standing()
         moved = {
             number: moved_on(part.through, self.through(part.sources)) for number, part in self.parts.items()
         }
@@ -160,6 +167,9 @@ class QueryPlane:
             if instant is not None:
                 self.parts[number].through = instant
         self._pass()
+        for name, now in self.refreshing.standing().items():
+            if now.last != self._before[1][name].last:
+                self._skipped[name] = now.skipped_after(self._before[1][name])
 
     def _told(self, guests: Iterable[JoinGuest]) -> tuple[dict[str, list[Delta]], dict[str, int]]:
         """What join synopses told guests in the last batch, and when their streams began, by synopsis."""
@@ -235,8 +245,11 @@ class QueryPlane:
                 since.update({join.name: max(known)} if known else {})
         return JoinHosts(tuple(joins), self.through(sources), complete_since=since) if joins else NO_JOINS
 
-    def _units(self, part: Part) -> dict[str, int]:
+    def units(self) -> dict[str, int]:
         """The microseconds in an instant of each query."""
+        return {name: unit for part in self.parts.values() for name, unit in self._units(part).items()}
+
+    def _units(self, part: Part) -> dict[str, int]:
         units = {stream.name: stream.unit if stream.has_integer_time else 1 for stream in part.plan.streams}
         found = {query.name: units[query.select.stream] for query in part.plan.queries}
         for query in part.plan.continuous:
@@ -245,15 +258,69 @@ class QueryPlane:
 
     def records(self) -> dict[str, AnswerRecord]:
         """What answers of the instant say of themselves to which queries have come."""
-        found, wholes = {}, self.whole_from()
+        return {query.name: record for query, record, _ in self._recorded(self._skipped)}
+
+    def progressed(self) -> dict[str, AnswerRecord]:
+        """What queries say after a batch that tell their progress, if their time has moved in it."""
+        if not self._telling:
+            return {}
+        throughs, standing = self._before
+        found = {}
+        passed = self._passed_over()
+        for query, record, (part, unit) in self._recorded(passed, self._telling):
+            through, own = throughs[part.number], standing.get(query.name)
+            before = through if own is None else own.through(through)
+            if before is None or before // unit < record.instant:
+                found[query.name] = replace(record, is_progress=True)
+        return found
+
+    def skipped_after(self) -> dict[str, int]:
+        """Of queries that have passed boundaries over in the last batch: after which one, in their unit."""
+        units = self.units()
+        return {name: at // units[name] for name, at in self._passed_over().items() if at is not None}
+
+    def _passed_over(self) -> dict[str, int | None]:
+        """The same in microseconds."""
+        _, before = self._before
+        return {name: now.skipped_after(before[name]) for name, now in self.refreshing.standing().items()}
+
+    def _recorded(
+        self, skipped: Mapping[str, int | None], queries: Collection[str] | None = None
+    ) -> Iterator[tuple[QueryDefinition, AnswerRecord, tuple[Part, int]]]:
+        """The records of queries (None: of all) that have been answered, with their parts and units."""
+        wholes, standing = self.whole_from(), self.refreshing.standing()
         for part in self.parts.values():
             units = self._units(part)
-            for query in part.plan.definitions if part.through is not None else ():
+            for query in part.plan.definitions:
+                name, own = query.name, standing.get(query.name)
+                instant = part.through if own is None else own.through(part.through)
+                if instant is None or (queries is not None and name not in queries):
+                    continue
+                unit, gap = units[name], skipped.get(name)
+                record = AnswerRecord.of(
+                    instant // unit,
+                    wholes.get(name),
+                    _bounds(query.plan),
+                    is_partial=whole_of(name) in part.first,
+                    skipped_after=None if gap is None else gap // unit,
+                )
+                yield query, record, (part, unit)
+
+    def once_records(self) -> dict[str, AnswerRecord]:
+        """What the answers of one-time queries say of themselves."""
+        found = {}
+        for part in self.parts.values():
+            wholes = wholes_in(part.first)
+            for query in part.plan.one_time if part.through is not None else ():
                 assert part.through is not None
-                instant = part.through // units[query.name]
-                is_partial, bounds = part.has_joined and warm_up_of(query).is_partial, _bounds(query.plan)
-                whole = wholes.get(query.name)
-                found[query.name] = AnswerRecord.of(instant, whole, bounds, is_partial=is_partial)
+                unit = query.unit if query.has_integer_time else 1
+                whole, is_partial = wholes.get(query.name), whole_of(query.name) in part.first
+                found[query.name] = AnswerRecord.of(
+                    part.through // unit,
+                    None if whole is None else -(-whole // unit),
+                    _bounds(query.definition.plan),
+                    is_partial=is_partial,
+                )
         return found
 
     def whole_from(self) -> dict[str, int]:

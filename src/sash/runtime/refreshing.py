@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from sash.plan.join_synopses import JoinReader, SharedJoin
-from sash.plan.panes import last_boundary
+from sash.plan.panes import first_boundary, last_boundary
 from sash.plan.periodic import PeriodicPlan, PeriodicQuery
 from sash.plan.refresh import EXACT, is_elastic_in, refresh_of
 from sash.runtime.groups import QueryGroup
@@ -32,6 +32,45 @@ _LONG_AGO = -(1 << 62)
 
 Saved = Mapping[str, list[int]]
 """How the tasks of queries fared, by query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """How far a query has been answered whose boundaries may wait, or be passed over.
+
+    `first` is the first instant of its stream, `since` how far time was when it came, `last` the boundary
+    that was answered last.
+    """
+
+    first: int | None
+    since: int | None
+    last: int | None
+    slide: int
+
+    @property
+    def _begin(self) -> int | None:
+        """Its first boundary."""
+        if self.first is None:
+            return None
+        earliest = self.first if self.since is None else max(self.first, self.since + 1)
+        return first_boundary(earliest, self.slide)
+
+    def through(self, watermark: int | None) -> int | None:
+        """Up to which instant it is answered; None: it waits for its first answer."""
+        if watermark is None:
+            return None
+        newest = last_boundary(watermark, self.slide)
+        if self.last is None:
+            return watermark if self._begin is None or self._begin > newest else None
+        return watermark if self.last >= newest else self.last
+
+    def skipped_after(self, before: Answered) -> int | None:
+        """The boundary after which it has passed some over since `before`; None: it has not."""
+        last = before.last
+        if last is None and self._begin is not None:
+            # Nothing is answered before the first one.
+            last = self._begin - self.slide
+        return last if last is not None and self.last is not None and self.last > last + self.slide else None
 
 
 @dataclass(slots=True)
@@ -182,6 +221,15 @@ class Refreshing:
             if stream in self._schedulers:
                 own = {name: row for name, row in rows.items() if self._put.get(name) == stream}
                 self._schedulers[stream].restore(own, through)
+
+    def standing(self) -> dict[str, Answered]:
+        """How far each query that is refreshed so has been answered."""
+        return {
+            query.name: Answered(task.group.first, refresher.since, refresher.last, refresher.window.slide)
+            for task in self._tasks.values()
+            for refresher in task.refreshers
+            for query in refresher.queries
+        }
 
     def reported(self) -> dict[str, Refreshed]:
         """How each query that is refreshed so fares."""

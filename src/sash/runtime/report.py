@@ -6,10 +6,11 @@ are microseconds, all durations seconds.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -130,27 +131,55 @@ class Fares:
     whole_from: Mapping[str, int] = field(default_factory=dict)
 
 
+RECORD = b"sash.record"
+"""The key of the record in the metadata of the schema of a one-time answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerRecord:
     """What an answer says of itself: its instant, and how far it can be relied on.
 
     Times are in the unit of the query. `lacking_until`: windows of this instant lack rows, and are whole from
-    then on (None with `is_complete` false: that is not known yet). `bounds`: how far off columns can be that
-    are approximate; without any the answer is exact.
+    then on (None with `is_complete` false: that is not known yet). `skipped_after`: the instant of the answer
+    before, if boundaries were passed over since then. `bounds`: how far off columns can be that are
+    approximate; without any the answer is exact. `is_progress`: there are no rows of an answer with it, it
+    tells that all answers up to the instant have been given.
     """
 
     instant: int
     is_complete: bool = True
     lacking_until: int | None = None
     bounds: tuple[tuple[str, str], ...] = ()
+    skipped_after: int | None = None
+    is_progress: bool = False
 
     @staticmethod
     def of(
-        instant: int, whole_from: int | None, bounds: Mapping[str, str], *, is_partial: bool
+        instant: int,
+        whole_from: int | None,
+        bounds: Mapping[str, str],
+        *,
+        is_partial: bool,
+        skipped_after: int | None = None,
     ) -> AnswerRecord:
         """`is_partial`: the query answers before its windows are whole, too."""
         lacks = is_partial and (whole_from is None or instant < whole_from)
-        return AnswerRecord(instant, not lacks, whole_from if lacks else None, tuple(bounds.items()))
+        lacking_until = whole_from if lacks else None
+        return AnswerRecord(instant, not lacks, lacking_until, tuple(bounds.items()), skipped_after)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is written down; the keys come in this order."""
+        return {
+            "instant": self.instant,
+            "is_complete": self.is_complete,
+            "lacking_until": self.lacking_until,
+            "skipped_after": self.skipped_after,
+            "bounds": dict(self.bounds),
+        }
+
+    def to_json(self) -> str:
+        """The same in one line."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, separators=(",", ":"))
 
     @property
     def is_exact(self) -> bool:
@@ -164,7 +193,8 @@ class Measures:
     `refreshes` has the periodic queries. `decisions` and `deciding` are how many decisions of a scheduler
     there were since the start of the process, and the seconds that they took. `whole_from`: by query, from
     when on its windows are whole, in the unit of its time; queries that still wait for rows are not there.
-    `records`: what answers of the instant say of themselves that queries have come to.
+    `records`: what answers of the instant say of themselves that queries have come to; `units`: how many
+    microseconds there are in an instant of a query.
     """
 
     operators: tuple[OperatorTally, ...] = ()
@@ -174,6 +204,7 @@ class Measures:
     deciding: float = 0.0
     whole_from: Mapping[str, int] = field(default_factory=dict)
     records: Mapping[str, AnswerRecord] = field(default_factory=dict)
+    units: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +219,9 @@ class BatchReport:
     while the monitor is told of the batch, not later, and cost something with hundreds of queries. `time` is
     when the batch was committed, and `live` has the queries over streams that go by the clock on the wall.
     `slacks` are as in the summary.
-    `watermarks` are those of the queries, `clock` is the least of them.
+    `watermarks` are those of the queries, `clock` is the least of them. `progressed` has what queries told in
+    this batch that tell their progress; `skipped_after`, of queries that passed boundaries over in it, the
+    instant after which they did, in the unit of the query.
     """
 
     number: int
@@ -213,6 +246,8 @@ class BatchReport:
     slacks: Mapping[str, int] = field(default_factory=dict)
     watermarks: Mapping[str, int | None] = field(default_factory=dict)
     whole_from: Callable[[], Mapping[str, int]] = field(default=dict, compare=False, repr=False)
+    progressed: Mapping[str, AnswerRecord] = field(default_factory=dict)
+    skipped_after: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def lag(self) -> float | None:

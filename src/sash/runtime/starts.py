@@ -22,9 +22,10 @@ from sash.lang.bound import QueryDefinition, StreamDefinition
 from sash.operators.operator import begin_of, news_of
 from sash.plan.panes import first_boundary
 from sash.plan.patterns import Pattern, output_pattern
-from sash.plan.run_plan import RunPlan, is_internal, slide_of, windows_of
+from sash.plan.run_plan import ContinuousQuery, RunPlan, is_internal, slide_of, windows_of
 from sash.plan.warm_up import WarmUp, warm_up_of
 from sash.runtime.clock import Streams
+from sash.runtime.retained import FIRST
 
 NEVER = 1 << 62
 """Later than every instant: it is not known yet when the query begins."""
@@ -200,7 +201,22 @@ def starts_of(
                 definition, earliest, whole, step or continuous.unit, is_sliding=step is not None
             )
             found.update(start.waiting_for(needs.rows, asked).named)
+    for question in plan.one_time:
+        if any(name in since for name in question.streams):
+            needs = _Needs(question.definition, streams, since, rows_known)
+            found.update(_start_of_question(question, needs).named)
     return found
+
+
+def _start_of_question(question: ContinuousQuery, needs: _Needs) -> _Start:
+    """A one-time query is answered in any case; it tells whether its windows are whole then."""
+    try:
+        whole = needs.output(question.definition.plan)
+    except UserError:
+        whole, needs.rows = NEVER, []
+    whole = FIRST if whole is None else whole
+    rows = tuple(needs.rows)
+    return _Start(question.name, FIRST, whole, False, question.unit, rows, is_partial=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,9 @@ class Answer:
 
     `rows` has the selected columns. Those of a view are preceded by `op`: the row came (`+`) or went (`-`).
     `late` is how many seconds after the instant it was committed, where the streams are live. `record` is
-    what it says of itself: whether its windows are whole, and how far off approximate columns can be.
+    what it says of itself: whether its windows are whole, whether boundaries were skipped before it, and how
+    far off approximate columns can be. With `record.is_progress` it has no rows: all answers up to the
+    instant have been given.
     """
 
     at: Any
@@ -40,11 +42,18 @@ class Answer:
         """Whether its windows lack no rows."""
         return self.record is None or self.record.is_complete
 
+    @property
+    def is_progress(self) -> bool:
+        """Whether it only tells how far the query has been answered."""
+        return self.record is not None and self.record.is_progress
+
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a pandas frame."""
         return self.rows.to_pandas()
 
     def __repr__(self) -> str:
+        if self.is_progress:
+            return f"<answered up to {self.at}>"
         shown = f"{self.rows.num_rows} row{'' if self.rows.num_rows == 1 else 's'}"
         shown = shown if self.is_complete else f"{shown}, over a part of its window,"
         return f"<answer at {self.at}: {shown} of {', '.join(self.rows.column_names)}>"
@@ -60,14 +69,17 @@ class Cut:
         whole_from: int | None = None,
         *,
         is_partial: bool = False,
+        skipped_after: int | None = None,
     ) -> None:
         """`committed`: when it was, in seconds of the clock by which the instants go, if they go by one.
 
         `is_partial`: the query answers before its windows are whole, which they are from `whole_from` on.
+        `skipped_after`: boundaries were passed over between this instant and the first answer.
         """
         self._table = table
         self._whole_from = whole_from
         self._is_partial = is_partial
+        self._skipped_after = skipped_after
         self._bounds = told_bounds(table.schema)
         self._instants = table.column("ts").cast(pa.int64())
         self._committed = committed
@@ -96,8 +108,39 @@ class Cut:
         instant = self._table.column("ts")[start].as_py()
         late = None if self._committed is None else self._committed - instant.timestamp()
         at = self._instants[start].as_py()
-        record = AnswerRecord.of(at, self._whole_from, self._bounds, is_partial=self._is_partial)
+        record = AnswerRecord.of(
+            at,
+            self._whole_from,
+            self._bounds,
+            is_partial=self._is_partial,
+            skipped_after=None if number else self._skipped_after,
+        )
         return Answer(instant, self._table.slice(start, stop - start).drop_columns(["ts"]), late, record)
+
+
+class Told:
+    """Progress in the place of a table of answers: one answer without rows."""
+
+    def __init__(self, record: AnswerRecord, schema: pa.Schema, committed: float | None = None) -> None:
+        """`schema` is that of whole answers, with `ts`."""
+        instant = pa.scalar(record.instant, pa.int64()).cast(schema.field("ts").type).as_py()
+        rows = schema.empty_table().drop_columns(["ts"])
+        late = None if committed is None else committed - instant.timestamp()
+        self._answer = Answer(instant, rows, late, record)
+        self._left = 1
+
+    def __len__(self) -> int:
+        return self._left
+
+    def take(self) -> Answer:
+        self._left = 0
+        return self._answer
+
+    def skip(self, count: int) -> None:
+        self._left -= count
+
+    def newest(self) -> Answer:
+        return self._answer
 
 
 def _starts(ts: pa.ChunkedArray) -> Ints:

@@ -57,8 +57,14 @@ class Delivery:
         self.whole_from = report.whole_from()
         for name, inbox in inboxes.items():
             committed = report.time if name in report.live else None
-            whole_from = self.whole_from.get(name)
-            inbox.put(report.answers.get(name), report.watermarks.get(name), committed, whole_from)
+            inbox.put(
+                report.answers.get(name),
+                report.watermarks.get(name),
+                committed,
+                self.whole_from.get(name),
+                report.skipped_after.get(name),
+                report.progressed.get(name),
+            )
             if self._kept is not None and inbox.view is not None and inbox.is_known:
                 self._kept.save(name, report.number, inbox.latest())
         with self._room.changed:

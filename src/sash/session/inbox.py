@@ -19,13 +19,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from sash.errors import InternalError, UserError
 from sash.plan.panes import last_boundary
-from sash.session.answers import Answer, Cut
+from sash.runtime.report import AnswerRecord
+from sash.session.answers import Answer, Cut, Told
 from sash.session.view import View
 
 
@@ -93,8 +94,11 @@ class Inbox:
         """Whether the contents of the view are known; they are not where a run goes on from nothing."""
         self._room = room
         self._limit = limit
-        self._cuts: deque[Cut] = deque()
+        self._cuts: deque[Cut | Told] = deque()
         self._newest: Answer | None = None
+        # The same, or progress after it.
+        self._last: Answer | None = None
+        self._skipped_after: int | None = None
         self._clock: int | None = None
         self._has_gap = False
         self._is_closed = False
@@ -110,23 +114,36 @@ class Inbox:
         clock: int | None,
         committed: float | None = None,
         whole_from: int | None = None,
+        skipped_after: int | None = None,
+        progress: AnswerRecord | None = None,
     ) -> None:
         """What a batch gave, which is nothing for None, and the instant to which it brought the query.
 
         `committed`: the time on the wall, if the streams go by it. `whole_from`: when its windows are whole.
+        `skipped_after`: boundaries were passed over between this instant and the answer of this batch, which
+        may have no rows. `progress`: what the query tells after its answers.
         """
         with self._room.changed:
             self._clock = clock
-            if table is None or not table.num_rows:
-                return
-            table = table.cast(self.shape.schema)
-            if self.view is not None and self.is_known:
-                self.view.add(table)
-            cut = Cut(table, committed, whole_from, is_partial=self.shape.is_partial)
-            self._newest = cut.newest()
-            self._cuts.append(cut)
-            self._shorten_unread()
-            self._room.changed.notify_all()
+            if self._skipped_after is None:
+                self._skipped_after = skipped_after
+            if table is not None and table.num_rows:
+                table = table.cast(self.shape.schema)
+                if self.view is not None and self.is_known:
+                    self.view.add(table)
+                is_partial, skipped = self.shape.is_partial, self._skipped_after
+                cut = Cut(table, committed, whole_from, is_partial=is_partial, skipped_after=skipped)
+                self._newest = cut.newest()
+                self._append(cut)
+            if progress is not None:
+                self._append(Told(progress, self.shape.schema, committed))
+
+    def _append(self, cut: Cut | Told) -> None:
+        self._last = cut.newest()
+        self._skipped_after = None
+        self._cuts.append(cut)
+        self._shorten_unread()
+        self._room.changed.notify_all()
 
     def resume(self, contents: pa.Table | None) -> None:
         """The run goes on from a checkpoint; `contents` is the view at that point, None if nobody knows."""
@@ -213,11 +230,12 @@ class Inbox:
 
     def _whole(self) -> Answer:
         """The contents of the view as rows that came."""
-        if self.view is None or self._newest is None:
+        if self.view is None or self._last is None or self._last.record is None:
             raise InternalError("an inbox has a gap before its first answer")
         rows = self.view.contents()
         op = pa.repeat("+", rows.num_rows)
-        return Answer(self._newest.at, rows.add_column(0, "op", op), record=self._newest.record)
+        record = replace(self._last.record, is_progress=False)
+        return Answer(self._last.at, rows.add_column(0, "op", op), record=record)
 
     def latest(self) -> pa.Table:
         """The contents of a view; else the newest answer."""

@@ -21,7 +21,7 @@ from sash.runtime.analyze import analyze
 from sash.runtime.explaining import explained as explain_all
 from sash.runtime.look import OnceAnswer
 from sash.runtime.relations import Given
-from sash.runtime.report import Fares, Silent
+from sash.runtime.report import RECORD, Fares, Silent
 from sash.runtime.run import run_program
 from sash.runtime.sources import open_source
 from sash.session.catalog import program_of
@@ -51,10 +51,12 @@ ISOLATION = b"sash.isolation"
 
 
 def dated(answer: OnceAnswer) -> pa.Table:
-    """The answer, with its instant and isolation in the metadata of the schema."""
+    """The answer, with its instant, record and isolation in the metadata of the schema."""
     told = {ISOLATION: answer.isolation.value.encode()}
     if answer.instant is not None:
         told[INSTANT] = str(answer.instant).encode()
+    if answer.record is not None:
+        told[RECORD] = answer.record.to_json().encode()
     return answer.table.replace_schema_metadata(told)
 
 

@@ -20,16 +20,18 @@ from sash.runtime.run import run_program
 from sash.testing.faults import ERRORS, STOP, Fault, Stopped, watched
 from sash.testing.runs import bound
 
-# Everything that has files: text and Parquet, rows kept and indexed, late rows, panes, cells, an archive.
+# All that has files: text, Parquet, progress, rows kept and indexed, late rows, panes, cells, an archive.
 PROGRAM = """
 CREATE STREAM s (t BIGINT, k STRING, n BIGINT) TIMESTAMP BY t SLACK 1 SEC RETAIN 4 SEC FROM 'csv:s.csv';
 CREATE INDEX by_n ON s (n) USING T;
 CREATE QUERY counted INTO 'jsonl:counted.jsonl' AS
   SELECT k, COUNT(*) AS c FROM (Istream(SELECT k, n FROM s [RANGE 5 SEC])) [RANGE 6 SEC SLIDE 2 SEC]
-  GROUP BY k;
+  GROUP BY k WITH (progress = true);
 CREATE QUERY pairs INTO 'csv:pairs.csv' AS
-  SELECT a.n, b.n AS m FROM s [RANGE 2 SEC] a, s [RANGE 3 SEC] b WHERE a.k = b.k AND a.n < b.n;
-CREATE QUERY sums INTO 'parquet:sums' AS SELECT k, SUM(n) AS n FROM s [RANGE 4 SEC SLIDE 2 SEC] GROUP BY k;
+  SELECT a.n, b.n AS m FROM s [RANGE 2 SEC] a, s [RANGE 3 SEC] b WHERE a.k = b.k AND a.n < b.n
+  WITH (progress = true);
+CREATE QUERY sums INTO 'parquet:sums' AS SELECT k, SUM(n) AS n FROM s [RANGE 4 SEC SLIDE 2 SEC] GROUP BY k
+  WITH (progress = true);
 CREATE ARCHIVE kept KEY (n) USING REBUILD 2x2 EVERY 2 SEC INTO 'kept' AS SELECT n, k FROM s [RANGE 3 SEC];
 """
 ROWS, BATCH = 18, 6

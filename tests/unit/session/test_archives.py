@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -26,7 +27,10 @@ def test_an_archive_is_filled_shown_and_asked(tmp_path: Path) -> None:
         assert session.sql("SHOW ARCHIVES").column("technique").to_pylist() == ["rebuild 2x2"]
         answer = session.ask("SELECT v FROM kept WHERE k = 'a'")
         assert sorted(answer.column("v").to_pylist()) == [21, 24, 27, 30]
-        assert answer.schema.metadata == {b"sash.instant": b"30000000", b"sash.isolation": b"ws"}
+        metadata = dict(answer.schema.metadata)
+        record = json.loads(metadata.pop(b"sash.record"))
+        assert metadata == {b"sash.instant": b"30000000", b"sash.isolation": b"ws"}
+        assert (record["instant"], record["is_complete"], record["bounds"]) == (30_000_000, True, {})
         assert session.sql("SELECT COUNT(*) AS n FROM kept [RANGE 4 SEC]").to_pylist() == [{"n": 4}]
         assert "REBUILD" not in session.explain("kept")
         assert "rebuild 2x2, every 5 SEC" in session.explain("kept")

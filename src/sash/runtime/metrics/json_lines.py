@@ -102,7 +102,7 @@ def _refreshed(refreshed: Refreshed | None) -> dict[str, Any]:
 
 def _record_of(record: AnswerRecord | None) -> dict[str, Any] | None:
     """What answers say of themselves, of a query that has come to an instant."""
-    return None if record is None else {**asdict(record), "bounds": dict(record.bounds)}
+    return None if record is None else record.to_dict()
 
 
 def place_of(partition: int) -> str:

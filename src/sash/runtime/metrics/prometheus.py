@@ -173,8 +173,34 @@ def families(report: BatchReport, measures: Measures) -> Iterator[Family]:
         "Bytes of state behind a query; what queries share counts for each.",
         tuple(({"query": name}, held.bytes) for name, held in measures.queries.items()),
     )
+    yield from _records(measures)
     yield from _refreshes(measures)
     yield from _operators(measures)
+
+
+def _records(measures: Measures) -> Iterator[Family]:
+    """What the answers of queries say of themselves."""
+    known = measures.records.items()
+    seconds = {name: unit / 1e6 for name, unit in measures.units.items()}
+    yield Family(
+        "sash_query_complete",
+        "Whether the windows of a query are whole: 1, or 0 while they lack rows.",
+        tuple(({"query": name}, int(record.is_complete)) for name, record in known),
+    )
+    yield Family(
+        "sash_query_whole_from_seconds",
+        "The instant from which the windows of a query are whole, in seconds.",
+        tuple(({"query": name}, at * seconds[name]) for name, at in measures.whole_from.items()),
+    )
+    yield Family(
+        "sash_query_skipped_after_seconds",
+        "The instant of the answer before the last one, in seconds, if boundaries were skipped in between.",
+        tuple(
+            ({"query": name}, record.skipped_after * seconds[name])
+            for name, record in known
+            if record.skipped_after is not None
+        ),
+    )
 
 
 def _refreshes(measures: Measures) -> Iterator[Family]:

@@ -37,6 +37,9 @@ class Sink(ABC):
     durable = True
     # Whether what was written cannot be taken back.
     is_stream = False
+    # Whether rows of progress come between those of answers, and whether rows of both can have other columns.
+    tells_progress = False
+    names_columns = False
     # Called while rows are written, and while the sink waits for a reader; may raise to give the batch up.
     look: Callable[[], None] = staticmethod(_keep_on)
 

@@ -41,6 +41,9 @@ class ConsoleSink(Sink):
         if not table.num_rows:
             return
         columns = [self._cells(table.column(number)) for number in range(table.num_columns)]
+        if self.tells_progress:
+            # Nothing comes after it, so that it may be as long as it is.
+            columns[-1] = pc.fill_null(table.column(table.num_columns - 1), "").to_pylist()
         # Widths only grow, so that a column stays put once it has found its place.
         self._widths = [
             max(width, *(len(cell) for cell in cells))

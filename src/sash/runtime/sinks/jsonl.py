@@ -34,6 +34,8 @@ for _byte, _text in _ESCAPES.items():
 
 
 class JsonLinesSink(TextFileSink):
+    names_columns = True
+
     def lines(self, table: pa.Table) -> pa.Array:
         return json_objects(table, end="\n")
 

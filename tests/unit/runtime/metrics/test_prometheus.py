@@ -11,10 +11,12 @@ import pytest
 from tests.unit.runtime.metrics.metrics_kit import parse, run, value
 
 from sash.errors import UserError
+from sash.lang import bind_program
 from sash.runtime.metrics import JsonLinesMetrics, PrometheusMetrics
 from sash.runtime.metrics.prometheus import Family, exposition
 from sash.runtime.metrics.server import served
 from sash.runtime.report import BatchReport, Monitors, Silent
+from sash.runtime.run import run_program
 
 
 def no_warning(text):
@@ -50,6 +52,46 @@ def test_the_file_says_what_the_run_did(tmp_path):
     assert value(metrics, "sash_state_bytes", partition="driver") == record["state"]["state_bytes"]
     parts = {"read", "wait", "answer", "write", "commit"}
     assert {dict(labels)["part"] for labels in metrics["sash_batch_seconds_total"].samples} == parts
+
+
+def test_queries_say_whether_they_are_complete_and_after_what_they_skipped(tmp_path):
+    """Of batches of four rows, a second each, an elastic query answers one boundary."""
+    rows = "".join(f"{t},{t}\n" for t in range(1, 18))
+    (tmp_path / "s.csv").write_text("t,n\n" + rows)
+    text = "CREATE STREAM s (t BIGINT, n BIGINT) TIMESTAMP BY t FROM 'csv:s.csv';" + "".join(
+        f"CREATE QUERY {name} INTO 'noop:' AS SELECT APPROX_COUNT_DISTINCT(n) AS c "
+        f"FROM s [RANGE 4 SEC SLIDE 2 SEC] WITH (refresh = '{name}');"
+        for name in ("exact", "elastic")
+    )
+    path = tmp_path / "sash.prom"
+    lines = JsonLinesMetrics(tmp_path / "m.jsonl", no_warning)
+    skipped: list[float | None] = []
+
+    class Reader(Silent):
+        def batch(self, report: BatchReport) -> None:
+            metrics = parse(path.read_text())
+            for query in ("exact", "elastic"):
+                assert value(metrics, "sash_query_complete", query=query) == 1
+                assert value(metrics, "sash_query_whole_from_seconds", query=query) == 1
+            found = metrics.get("sash_query_skipped_after_seconds")
+            if found is not None:
+                assert list(found.samples) == [frozenset({("query", "elastic")})]
+            skipped.append(None if found is None else next(iter(found.samples.values())))
+
+    run_program(
+        bind_program(text),
+        base_dir=tmp_path,
+        runtime="inline",
+        batch_rows=4,
+        monitor=Monitors(PrometheusMetrics(no_warning, path), lines, Reader()),
+    )
+    records = [json.loads(line)["queries"] for line in (tmp_path / "m.jsonl").read_text().splitlines()]
+    told = [each["elastic"]["record"]["skipped_after"] for each in records]
+    assert told == skipped
+    assert [each for each in told if each is not None]
+    assert all(each["exact"]["record"]["skipped_after"] is None for each in records)
+    assert list(records[-1]["exact"]["record"]["bounds"]) == ["c"]
+    assert records[-1]["elastic"]["record"]["instant"] == 17
 
 
 def test_the_file_is_whole_after_every_batch(tmp_path):
