@@ -290,7 +290,8 @@ class Concurrency:
         if name == BARE:
             # Only what the base query keeps can be answered for sure, and only at its boundaries.
             template = draw.choice((*_COVERED, template))
-            must = template in _COVERED and slide is not None and span <= 20 and span == int(span)
+            reach = 20 - (slide or 0) + 1
+            must = template in _COVERED and slide is not None and span <= reach and span == int(span)
         window = _window(span, slide)
         text = template.cql(name, window)
         isolation = draw.choice((None, None, "ws"))
