@@ -235,8 +235,7 @@ def _is_guest(engine: Engine, query: str) -> bool:
 
 def _known_since(stream: MadeStream, read: int, through: int | None) -> int | None:
     """After which instant a query that comes now knows all rows of an ordered stream; None: it knows all."""
-    accepted = (row for row in stream.rows[:read] if not row.is_rejected)
-    times = [row.time * stream.clock.tick for row in accepted if row.time is not None]
+    times = replace(stream, rows=stream.rows[:read]).arrived().in_time(stream.slack, stream.max_ahead).ts
     if not times:
         return None
     if stream.retain is None or through is None:

@@ -68,9 +68,11 @@ def test_a_row_sees_the_relation_of_its_arrival(tmp_path, size, partitions, stra
     write(tmp_path, "s", "tk", [(1, 7), (4, 7), (5, 7), (10, 8)])
     write(tmp_path, "n", ("at", "k", "v"), [(0, 7, 100), (3, 7, 200), (5, 7, 300), (6, 7, 400)])
     write(tmp_path, "m", ("at", "k", "w"), [(0, 7, 1), (2, 7, 2), (6, 7, 3)])
+    # Negative tuples are not for a query of which only some windows are INTERNAL.
+    answers = {q: rows for q, rows in ANSWERS.items() if strategy != "nt" or "INTERNAL" not in q}
     text = STREAM + "".join(
         f"CREATE QUERY q{i} INTO 'jsonl:q{i}.jsonl' AS {query} WITH (strategy = '{strategy}');\n"
-        for i, query in enumerate(ANSWERS)
+        for i, query in enumerate(answers)
     )
     for batches in (1, 1, None):
         stop = StopAfter(batches)
@@ -84,7 +86,7 @@ def test_a_row_sees_the_relation_of_its_arrival(tmp_path, size, partitions, stra
             monitor=stop,
             stop=stop.stop,
         )
-    for i, (query, expected) in enumerate(ANSWERS.items()):
+    for i, (query, expected) in enumerate(answers.items()):
         lines = (tmp_path / f"q{i}.jsonl").read_text().splitlines()
         assert sorted((tuple(json.loads(line).values()) for line in lines), key=str) == sorted(
             expected, key=str
