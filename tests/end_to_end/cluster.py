@@ -36,17 +36,18 @@ class Cluster:
 def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
     """A master and workers of one core each, on loopback and on ports that the system chooses.
 
-    Each worker has a temporary folder of its own, as if it was a machine of its own.
+    Each worker has an address and a temporary folder of its own, as if it was a machine of its own: Spark never
+    starts a second attempt of a task on the host of the first.
     """
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(name: str, kind: str, *arguments: str) -> Path:
+    def start(name: str, kind: str, host: str, *arguments: str) -> Path:
         log, temporary = folder / f"{name}.log", folder / f"tmp-{name}"
         temporary.mkdir()
         with open(log, "wb") as messages:
             process = subprocess.Popen(
                 [HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{kind}",
-                 "--host", "127.0.0.1", "--port", "0", "--webui-port", "0", *arguments],
+                 "--host", host, "--port", "0", "--webui-port", "0", *arguments],
                 cwd=folder,
                 env={**_environment(folder), "TMPDIR": str(temporary)},
                 stdin=subprocess.DEVNULL,
@@ -65,9 +66,9 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
 
     folder.mkdir(parents=True)
     try:
-        master = said(start("master", "master.Master"), r"spark://127\.0\.0\.1:\d+")
+        master = said(start("master", "master.Master", "127.0.0.1"), r"spark://127\.0\.0\.1:\d+")
         logs = [
-            start(f"worker{number}", "worker.Worker", "--cores", "1", "--memory", "1g",
+            start(f"worker{number}", "worker.Worker", f"127.0.0.{2 + number}", "--cores", "1", "--memory", "1g",
                   "--work-dir", str(folder / "work"), master)
             for number in range(workers)
         ]  # fmt: skip
