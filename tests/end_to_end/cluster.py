@@ -36,8 +36,8 @@ class Cluster:
 def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
     """A master and workers of one core each, on loopback and on ports that the system chooses.
 
-    Each worker has an address and a temporary folder of its own, as if it was a machine of its own: Spark never
-    starts a second attempt of a task on the host of the first.
+    Each worker has an address and a temporary folder of its own, as if it was a machine of its own: Spark
+    never starts a second attempt of a task on the host of the first.
     """
     started: list[subprocess.Popen[bytes]] = []
 
@@ -68,8 +68,8 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
     try:
         master = said(start("master", "master.Master", "127.0.0.1"), r"spark://127\.0\.0\.1:\d+")
         logs = [
-            start(f"worker{number}", "worker.Worker", f"127.0.0.{2 + number}", "--cores", "1", "--memory", "1g",
-                  "--work-dir", str(folder / "work"), master)
+            start(f"worker{number}", "worker.Worker", f"127.0.0.{2 + number}",
+                  "--cores", "1", "--memory", "1g", "--work-dir", str(folder / "work"), master)
             for number in range(workers)
         ]  # fmt: skip
         for log in logs:

@@ -72,8 +72,11 @@ class Answers(Operator):
             return empty_delta(self.fields)
         delta = concat([self._waiting, *self._later, delta], self.fields)
         self._waiting, self._later = empty_delta(self.fields), []
-        ts = np.maximum(delta.ts, begin)
-        return Delta(ts, delta.exp, delta.columns, delta.sign)
+        return self._from(begin, delta)
+
+    def _from(self, begin: int, delta: Delta) -> Delta:
+        """Changes from before the first instant take effect at that."""
+        return Delta(np.maximum(delta.ts, begin), delta.exp, delta.columns, delta.sign)
 
     def _gather(self) -> None:
         """Put together what waits."""
@@ -102,7 +105,8 @@ class Answers(Operator):
 class ChangeLog(Answers):
     """A view, Istream or Dstream: what enters and leaves at each instant, or one of both.
 
-    Rstream of rows that are there at one instant is what enters, also where equal rows leave.
+    Rstream of rows that are there at one instant is what enters, also where equal rows leave; at the first
+    instant of the query those from before it are gone.
     """
 
     def __init__(
@@ -119,6 +123,11 @@ class ChangeLog(Answers):
         self._kind = kind
         self._is_net = is_net
         self._has_begun = False
+
+    def _from(self, begin: int, delta: Delta) -> Delta:
+        if self._kind is OutputKind.RSTREAM:
+            return delta.filter(delta.ts >= begin)
+        return super()._from(begin, delta)
 
     def process(self, inputs: Sequence[Delta], moment: Moment) -> Delta:
         ripe = self._ripe(inputs, moment)

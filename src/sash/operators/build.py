@@ -82,6 +82,7 @@ from sash.plan.run_plan import (
     moves_by_rows,
     slide_of,
     watched_apart,
+    whole_stream,
     windows_of,
 )
 from sash.plan.scalars import passed_on, quoted
@@ -393,7 +394,7 @@ class _Builder:
             has_lifetimes = leaf_of(each.input).has_lifetime
             source = self._scans[canonical(each.input)]
             rows = self._source(source, each.input.fields, is_foreseen=has_lifetimes)
-            windows.append(self._window(rows, each.spec, level))
+            windows.append(self._window(rows, each.spec, level, whole_stream(each.input)))
         relations = dict.fromkeys(
             each.name for each in _until_windows(output) if isinstance(each, algebra.Relation)
         )
@@ -456,7 +457,7 @@ class _Builder:
                 edge = self._stream(node.inputs[0], level)
                 if level.has_arrivals:
                     edge = self._same(Arrivals(edge.fields), edge, widened(edge.fields, 1))
-                edge = self._window(edge, logical.spec, level)
+                edge = self._window(edge, logical.spec, level, whole_stream(logical.input))
                 edge = replace(edge, is_internal=level.is_mixed and logical.spec.is_internal)
                 if level.strategy is Strategy.NT and not defer:
                     edge = self._announced(edge, level.strategy)
@@ -545,7 +546,9 @@ class _Builder:
                 return self._put(united, unchanged(logical.fields, len(inputs)), *inputs)
         raise InternalError(f"a {type(logical).__name__} is no part of a stream")
 
-    def _window(self, edge: Edge, spec: WindowSpec, level: Level) -> Edge:
+    def _window(
+        self, edge: Edge, spec: WindowSpec, level: Level, stream: algebra.Stream | None = None
+    ) -> Edge:
         if spec.kind is WindowKind.ROWS:
             assert spec.rows is not None
             names = [field.name for field in edge.fields]
@@ -557,6 +560,7 @@ class _Builder:
                 partition,
                 marks=level.is_mixed,
                 in_order=level.in_order,
+                stream=None if stream is None else stream.name,
             )
             division = IN_ORDER if level.in_order else by_columns(partition, edge.fields)
             vertex = self._vertex(rows, [edge], division)

@@ -33,6 +33,11 @@ def news_of(query: str) -> str:
     return f"\0news {query}"
 
 
+def before_of(stream: str) -> str:
+    """What is in `Moment.first` if rows of a stream came before those that a part knows: how many."""
+    return f"\0before {stream}"
+
+
 def _keep_on() -> None:
     """Nobody wants to give up."""
 

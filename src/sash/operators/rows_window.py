@@ -15,7 +15,7 @@ import pyarrow as pa
 from sash.lang.algebra import Field
 from sash.operators.delta import NEVER, Delta, Ints, Signs, empty_delta
 from sash.operators.held import delta_of, numbers
-from sash.operators.operator import Moment, Operator, State, arrow_types
+from sash.operators.operator import Moment, Operator, State, arrow_types, before_of
 from sash.state.fingerprints import fingerprint, keys_from
 from sash.state.jit import kernel
 from sash.state.keytable import KeyTable, grown
@@ -30,6 +30,7 @@ def _advance(
     ts: Ints,
     rows: int,
     slide: int,
+    unknown: Ints,
     arrived: Ints,
     oldest: Ints,
     newest: Ints,
@@ -45,7 +46,8 @@ def _advance(
 ) -> tuple[int, int]:
     """Partition by partition: append rows, show those whose turn it is, take back those that fall out.
 
-    Rows of partition p stand at bounds[p]..bounds[p + 1] of `slots` and `ts`.
+    Rows of partition p stand at bounds[p]..bounds[p + 1] of `slots` and `ts`. Its first rows, so many as are
+    `unknown`, are not there.
     """
     count, left = 0, 0
     for p in range(partitions.shape[0]):
@@ -68,7 +70,7 @@ def _advance(
         shown_before = before // slide * slide
         shown = total // slide * slide
         # The row that shows number i is number ⌈i/m⌉·m, which is in this batch.
-        for number in range(shown_before + 1, shown + 1):
+        for number in range(max(shown_before, unknown[group]) + 1, shown + 1):
             slot = waiting[group]
             waiting[group] = newer[slot]
             turn = -(-number // slide) * slide
@@ -78,7 +80,7 @@ def _advance(
             out_ts[count] = when
             out_sign[count] = 1
             count += 1
-        for number in range(max(shown_before - rows, 0) + 1, shown - rows + 1):
+        for number in range(max(shown_before - rows, unknown[group]) + 1, shown - rows + 1):
             slot = oldest[group]
             oldest[group] = newer[slot]
             if oldest[group] < 0:
@@ -123,7 +125,8 @@ class RowsWindow(Operator):
 
     `marks`: equal rows must be told apart. A row that is not foreseen to leave gets an end of its own, after
     all time, by which its negative tuple finds it. `in_order`: in a window without SLIDE, rows of different
-    partitions enter in the order in which they came.
+    partitions enter in the order in which they came. `stream`: the window is over that, all of it; the first
+    rows may have come before anybody kept them here, and count where the window moves by several rows.
     """
 
     def __init__(
@@ -135,8 +138,10 @@ class RowsWindow(Operator):
         *,
         marks: bool = False,
         in_order: bool = False,
+        stream: str | None = None,
     ) -> None:
         self.fields = tuple(fields)
+        self._stream = stream
         self._rows = rows
         self._slide = slide
         self._partition = tuple(partition)
@@ -145,6 +150,7 @@ class RowsWindow(Operator):
         self._first_mark, self._stride = NEVER - 1, 1
         self._store = RowStore(arrow_types(fields))
         self._keys = KeyTable()
+        self._unknown = np.zeros(0, dtype=np.int64)
         self._arrived = np.zeros(0, dtype=np.int64)
         self._oldest = np.zeros(0, dtype=np.int64)
         self._newest = np.zeros(0, dtype=np.int64)
@@ -167,8 +173,14 @@ class RowsWindow(Operator):
             marks = self._first_mark - self._stride * np.arange(before, before + len(delta), dtype=np.int64)
             delta = Delta(delta.ts, np.where(delta.exp == NEVER, marks, delta.exp), delta.columns)
         keys = fingerprint([delta.columns[i] for i in self._partition], len(delta))
+        is_first = not len(self._keys)
         groups = self._keys.intern(keys)
+        self._make_room()
         if not self._partition:
+            if is_first and self._stream is not None:
+                # How many moves were before does not matter.
+                unknown = moment.first.get(before_of(self._stream), 0) % self._slide
+                self._unknown[0] = self._arrived[0] = unknown
             return self._append(delta, groups, None)
         order = np.argsort(groups, kind="stable")
         return self._append(delta.take(order), groups[order], order if self._in_order else None)
@@ -190,6 +202,7 @@ class RowsWindow(Operator):
             delta.ts,
             self._rows,
             self._slide,
+            self._unknown,
             self._arrived,
             self._oldest,
             self._newest,
@@ -224,6 +237,7 @@ class RowsWindow(Operator):
 
     def _make_room(self) -> None:
         size = self._keys.capacity
+        self._unknown = grown(self._unknown, size, 0)
         self._arrived = grown(self._arrived, size, 0)
         self._oldest = grown(self._oldest, size, -1)
         self._newest = grown(self._newest, size, -1)
@@ -242,10 +256,10 @@ class RowsWindow(Operator):
         places = {"entered": self._entered[live], "number": self._number[live], "group": self._group[live]}
         known = np.arange(len(self._keys), dtype=np.int64)
         keys = self._keys.keys_of(known)
-        arrived = self._arrived[: len(known)]
+        counts = {"arrived": self._arrived[: len(known)], "unknown": self._unknown[: len(known)]}
         return {
             "rows": pa.table({**places, **times, **named}),
-            "partitions": pa.table({"first": keys.first, "second": keys.second, "arrived": arrived}),
+            "partitions": pa.table({"first": keys.first, "second": keys.second, **counts}),
         }
 
     def restore(self, state: State) -> None:
@@ -255,6 +269,7 @@ class RowsWindow(Operator):
         slots = self._store.append(delta.ts, delta.exp, delta.columns)
         self._make_room()
         self._arrived[: partitions.num_rows] = numbers(partitions, "arrived")
+        self._unknown[: partitions.num_rows] = numbers(partitions, "unknown")
         self._entered[slots] = numbers(rows, "entered")
         self._number[slots] = numbers(rows, "number")
         self._group[slots] = numbers(rows, "group")
@@ -276,4 +291,4 @@ class RowsWindow(Operator):
 
     @property
     def state_bytes(self) -> int:
-        return self._store.nbytes + self._keys.nbytes + 4 * self._arrived.nbytes + 4 * self._newer.nbytes
+        return self._store.nbytes + self._keys.nbytes + 5 * self._arrived.nbytes + 4 * self._newer.nbytes

@@ -368,6 +368,13 @@ def leaf_of(node: Node) -> algebra.Stream:
     return node
 
 
+def whole_stream(node: Node) -> algebra.Stream | None:
+    """The stream all of whose rows a window is over, if there is one."""
+    while isinstance(node, algebra.Project):
+        node = node.input
+    return node if isinstance(node, algebra.Stream) else None
+
+
 def windows_of(node: Node) -> Iterator[algebra.Window]:
     """The windows of a query, not those of the sub-queries whose results they are over."""
     if isinstance(node, algebra.Window):

@@ -10,7 +10,7 @@ from sash.runtime.feed import Entry
 from sash.runtime.harvest import Harvest, PartHarvest
 from sash.runtime.plane import QueryPlane
 from sash.runtime.sources import Chunk
-from sash.runtime.stage import Bar, ChunkResult, misjudged, tell_lateness
+from sash.runtime.stage import Awaited, Bar, ChunkResult, misjudged, tell_lateness
 
 Bars = Mapping[tuple[str, int], Bar]
 """By what the rows of each chunk are judged, by (stream, sequence)."""
@@ -19,7 +19,13 @@ RunBatch = Callable[[Entry, Sequence[Chunk], Bars], Harvest]
 
 
 def run_exactly(
-    entry: Entry, run: RunBatch, plane: QueryPlane, streams: Streams, *, in_tasks: bool
+    entry: Entry,
+    run: RunBatch,
+    plane: QueryPlane,
+    streams: Streams,
+    awaited: Mapping[str, tuple[Awaited, ...]],
+    *,
+    in_tasks: bool,
 ) -> Harvest:
     """What a batch gives; `in_tasks`: operators run there, not here."""
     bars = plane.clock.bars(streams)
@@ -29,7 +35,8 @@ def run_exactly(
         # Tasks do not know what the chunks before theirs bring.
         is_exact = chunk.stream not in begun
         begun.add(chunk.stream)
-        bar = Bar(bars[chunk.stream], entry.limits.get(chunk.stream), is_exact)
+        limit, told = entry.limits.get(chunk.stream), awaited.get(chunk.stream, ())
+        bar = Bar(bars[chunk.stream], limit, is_exact, told)
         given[chunk.stream, chunk.sequence] = bar
     harvest = run(entry, entry.chunks, given)
     has_operators = bool(plane.plan.continuous or plane.plan.one_time or plane.kept.divided)

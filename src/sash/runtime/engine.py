@@ -73,7 +73,7 @@ from sash.runtime.retained import FIRST, Keep
 from sash.runtime.scans import scan_rows
 from sash.runtime.sources import Source, open_source
 from sash.runtime.stage import ChunkResult, largest_jump
-from sash.runtime.starts import gone_on, starts_of
+from sash.runtime.starts import RowsKnown, awaited, gone_on, starts_of
 from sash.runtime.stopping import Abandoned, keep_on
 from sash.runtime.stopwatch import Stopwatch
 from sash.runtime.synopsis_plane import Firsts
@@ -421,8 +421,17 @@ class Engine:
             came,
             since,
             lambda synopsis: groups[synopsis].complete_since,
-            lambda stream: self._keeping.rows_after(stream, since.get(stream), came),
+            lambda stream: self._rows_known(plan.stream(stream), since[stream], came),
         )
+
+    def _rows_known(self, stream: StreamDefinition, since: int, came: int | None) -> RowsKnown:
+        """How many rows of a stream a query knows that comes now."""
+        given = self._keeping.instants_of(stream)
+        instants, accepted = given[given > since], self.streams[stream.name].counts.accepted
+        is_complete = came is not None and came >= since
+        before = int((instants <= came).sum()) if came is not None else 0
+        first = accepted - len(instants) if is_complete else None
+        return RowsKnown(before, len(instants), accepted - len(given), first)
 
     def _hosts(self, program: Program) -> Hosts:
         """The synopses that queries may read that come now."""
@@ -666,18 +675,19 @@ class Engine:
         watch = Stopwatch()
         self._place()
         in_tasks = self.partitions is not None
-        harvest = run_exactly(entry, run, self.plane, self.streams, in_tasks=in_tasks)
+        told = awaited(self.firsts.values())
+        harvest = run_exactly(entry, run, self.plane, self.streams, told, in_tasks=in_tasks)
         watch.lap("read")
+        before = self.streams
         self.streams = advanced(self.streams, harvest.results, entry.ended, entry.beats)
-        self.firsts = {part: begun(first, harvest.results) for part, first in self.firsts.items()}
-        clock, parts = self.plane.clock, self.plane.parts
-        for number, before in self.throughs.items():
-            moved = moved_on(before, clock.through(self.streams, parts[number].sources))
-            self.throughs = {**self.throughs, number: before if moved is None else moved}
         self.firsts = {
-            number: gone_on(first, parts[number].complete_since, self.streams, self.throughs[number])
-            for number, first in self.firsts.items()
+            part: gone_on(begun(first, harvest.results), harvest.results, before)
+            for part, first in self.firsts.items()
         }
+        clock, parts = self.plane.clock, self.plane.parts
+        for number, through in self.throughs.items():
+            moved = moved_on(through, clock.through(self.streams, parts[number].sources))
+            self.throughs = {**self.throughs, number: through if moved is None else moved}
         self.cells.update(harvest.files)
         self.settle()
         files = (file for given in harvest.divided for file in given.files)

@@ -6,7 +6,9 @@ offset log has to remember.
 
 Streams that queries read together, directly or through others, make up a *group* and are read side by side in
 event time: a stream that is further ahead of the slowest one of its group than its last share of a batch
-covered waits, so that state held for the slow stream stays small. Streams of other groups do not wait for it.
+covered waits, so that state held for the slow stream stays small. Streams of other groups do not wait for it,
+and nobody waits for a stream that has nothing to read at the moment: it would hold back queries that do not
+read it.
 
 A live stream with a `heartbeat` that has given nothing for that long holds nobody back: an entry says how far
 it is taken to have come, just as if a row of that instant had arrived. That is as far as the streams of its
@@ -124,6 +126,8 @@ class Feeder:
         self._chunk_rows = chunk_rows
         self._positions: dict[str, Position] = {name: {} for name in sources}
         self._ended: set[str] = set()
+        # Streams that had nothing to read when they were last looked at.
+        self._idle: set[str] = set()
         self._finished = False
         self._newest: dict[str, int | None] = dict.fromkeys(sources)
         # By how much each stream last moved on; None: it has not yet been read twice.
@@ -158,6 +162,7 @@ class Feeder:
         self._beaten = {name: self._beaten[name] if name in same else self._now() for name in sources}
         self._groups = _groups(sources, together)
         self._ended &= same
+        self._idle &= same
         self._finished = self._finished and self._ended == sources.keys()
 
     def next(self, newest: Mapping[str, int | None]) -> Entry | None:
@@ -187,7 +192,10 @@ class Feeder:
             chunks.extend(plan.chunks)
             if plan.chunks:
                 self._heard[name] = self._now()
+                self._idle.discard(name)
                 silent.discard(name)
+            else:
+                self._idle.add(name)
             if plan.ended:
                 ended.append(name)
         self._trigger.looked(self._now(), has_more=has_more)
@@ -266,13 +274,16 @@ class Feeder:
 
     def _in_step(self, group: Collection[str], silent: Collection[str]) -> list[str]:
         """The streams of a group to read now: those that are not too far ahead of the slowest."""
-        reading = [name for name in group if name not in self._ended and name not in silent]
-        instants = [self._newest[name] for name in reading]
-        known = [instant for instant in instants if instant is not None]
-        if len(known) < len(reading):
-            return [name for name in reading if self._newest[name] is None]
-        slowest = min(known, default=0)
-        return [name for name in reading if self._is_in_step(name, slowest)] or reading
+        there = [name for name in group if name not in self._ended and name not in silent]
+        instants = {name: self._newest[name] for name in there}
+        # Those that had nothing to read may have something now, and are looked at.
+        busy = [instants[name] for name in there if name not in self._idle]
+        if None in busy:
+            return [name for name in there if instants[name] is None]
+        slowest = min((instant for instant in busy if instant is not None), default=None)
+        if slowest is None:
+            return there
+        return [n for n in there if instants[n] is None or self._is_in_step(n, slowest)] or there
 
     def _is_in_step(self, name: str, slowest: int) -> bool:
         """Whether a stream is ahead by no more than it last moved on.

@@ -152,13 +152,9 @@ class Keeping:
             return passed - stream.retain if first <= passed - stream.retain else None
         return since
 
-    def rows_after(self, stream: str, since: int | None, until: int | None) -> int:
-        """How many rows of a stream are kept, at least, that came after `since` and up to `until`."""
-        snapshot = None if self.ledger is None else self.ledger.latest
-        if snapshot is None or since is None or until is None:
-            return 0
-        own = (file for file in snapshot.kept if file.stream == stream)
-        return sum(file.rows for file in own if file.oldest > since and file.newest <= until)
+    def instants_of(self, stream: StreamDefinition) -> npt.NDArray[np.int64]:
+        """The instants of the rows that a stream keeps."""
+        return np.concatenate([np.zeros(0, np.int64), *(ts for _, _, ts, _ in self.rows_of((stream,)))])
 
     def end(self) -> None:
         """Let questions come to their end."""

@@ -36,6 +36,7 @@ from sash.runtime.harvest import Harvest, PartHarvest
 from sash.runtime.partials import by_partition
 from sash.runtime.plane import QueryPlane
 from sash.runtime.stage import ChunkExtent, ChunkResult, misjudged
+from sash.runtime.starts import gone_on
 from sash.runtime.stopping import keep_on
 from sash.runtime.wire import Packed, pack_delta
 
@@ -122,6 +123,10 @@ class Turn:
     beats: Mapping[str, int]
     parts: Mapping[int, PartTurn]
     divided: DividedTurn | None = None
+
+    def firsts(self, part: int, extents: Sequence[ChunkExtent]) -> Mapping[str, int]:
+        """What is known of a part's starts after the batch, as the driver will have it."""
+        return gone_on(begun(self.parts[part].first, extents), extents, self.streams)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +224,7 @@ def scatter(routes: Routes, result: ChunkResult, of: int) -> Iterator[Message]:
         loss=result.loss,
         judged=result.judged,
         lateness=result.lateness,
+        arrivals=result.arrivals,
     )
     yield Message(ALL, TOP, TOP, NEWS, 0, CODEC.to_bytes(News(result=home)))
 
@@ -419,7 +425,7 @@ class Partition:
         of_chunks.sort(key=lambda chunk: chunk.added[0].synopsis)
         partials = [partial for chunk in of_chunks for partial in chunk.added]
         before = {number: part.first for number, part in turn.parts.items()}
-        after = {number: begun(first, extents) for number, first in before.items()}
+        after = {number: turn.firsts(number, extents) for number in turn.parts}
         synopses = {number: part.synopses for number, part in turn.parts.items()}
         given = self._divided.take(
             turn.batch,
@@ -464,7 +470,7 @@ class Partition:
     ) -> list[Message]:
         part, _ = place
         through = _moved(turn, part, work.extents)
-        first = turn.clock.firsts(begun(turn.parts[part].first, work.extents))
+        first = turn.clock.firsts(turn.firsts(part, work.extents))
         first.update(_first_of(work.news))
         rows = tuple((f"exchange {m.link}", m.rank, m.rows) for m in work.rows)
         plan, last = self._stages[place]

@@ -36,15 +36,33 @@ Int64Array = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
+class Awaited:
+    """Queries wait for `most` rows that are later than an instant: a chunk tells when its first ones come."""
+
+    after: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """The first instants of rows that are later than `after`, in order."""
+
+    after: int
+    instants: Int64Array
+
+
+@dataclass(frozen=True, slots=True)
 class Bar:
     """By what the rows of a chunk are judged: the newest instant before it, None if there is none.
 
     Not `is_exact`, other chunks of the batch may have brought newer ones. `limit`: no row may be later.
+    `awaited`: what is to be told of accepted rows.
     """
 
     newest: int | None = None
     limit: int | None = None
     is_exact: bool = True
+    awaited: tuple[Awaited, ...] = ()
 
 
 ANY = Bar()
@@ -93,6 +111,7 @@ class ChunkResult:
     loss: Loss = NO_LOSS
     judged: Judged | None = None
     lateness: Lateness | None = None
+    arrivals: tuple[Arrivals, ...] = ()
 
     @property
     def counts(self) -> StreamCounts:
@@ -100,7 +119,9 @@ class ChunkResult:
 
     @property
     def extent(self) -> ChunkExtent:
-        return ChunkExtent(self.stream, self.sequence, self.newest, self.oldest, judged=self.judged)
+        return ChunkExtent(
+            self.stream, self.sequence, self.newest, self.oldest, judged=self.judged, arrivals=self.arrivals
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +135,7 @@ class ChunkExtent:
     counts: StreamCounts = field(default_factory=StreamCounts)
     loss: Loss = NO_LOSS
     judged: Judged | None = None
+    arrivals: tuple[Arrivals, ...] = ()
 
 
 _Result = TypeVar("_Result", bound=ChunkResult | ChunkExtent)
@@ -168,7 +190,12 @@ def run_chunk(plan: RunPlan, chunk: Chunk, bar: Bar = ANY, keep: Keep | None = N
         _loss(late, told, stream.slack, rejected),
         judged,
         told,
+        tuple(_arrivals(ts, each) for each in bar.awaited),
     )
+
+
+def _arrivals(ts: Int64Array, awaited: Awaited) -> Arrivals:
+    return Arrivals(awaited.after, np.sort(ts[ts > awaited.after])[: awaited.most])
 
 
 def _loss(late: pa.Table, told: Lateness | None, slack: int, rejected: pa.Table) -> Loss:

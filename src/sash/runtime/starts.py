@@ -15,17 +15,41 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from sash.errors import UserError
 from sash.lang import algebra
 from sash.lang.algebra import Node, OutputKind, WindowKind
 from sash.lang.bound import QueryDefinition, StreamDefinition
-from sash.operators.operator import begin_of, news_of
+from sash.operators.operator import before_of, begin_of, news_of
 from sash.plan.panes import first_boundary
 from sash.plan.patterns import Pattern, output_pattern
-from sash.plan.run_plan import ContinuousQuery, RunPlan, is_internal, slide_of, windows_of
+from sash.plan.run_plan import ContinuousQuery, RunPlan, is_internal, slide_of, whole_stream, windows_of
 from sash.plan.warm_up import WarmUp, warm_up_of
 from sash.runtime.clock import Streams
 from sash.runtime.retained import FIRST
+from sash.runtime.stage import Awaited, ChunkExtent, ChunkResult
+
+
+@dataclass(frozen=True, slots=True)
+class RowsKnown:
+    """How many rows of a stream are known since all are: those `before` a query comes, and all of them.
+
+    `unknown` rows came before those that the query is given. `first`: so many came before the first one that
+    is counted here; None: others may still come.
+    """
+
+    before: int
+    all: int
+    unknown: int
+    first: int | None
+
+    def needed(self, rows: int, slide: int) -> int:
+        """How many rows must be known for a window to have nothing but known ones after its last move."""
+        if self.first is None:
+            return rows + slide - 1
+        return -(-(self.first + rows) // slide) * slide - self.first
+
 
 NEVER = 1 << 62
 """Later than every instant: it is not known yet when the query begins."""
@@ -49,9 +73,28 @@ def _step_of(query: str) -> str:
 _ROWS = "\0rows "
 
 
-def _waits_for(query: str, stream: str, rows: int) -> str:
-    """The name of the number of rows that a stream had given when a query began to wait for more."""
-    return f"{_ROWS}{query}\0{stream}\0{rows}"
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A query waits until a stream has given so many rows that are later than `since`."""
+
+    query: str
+    stream: str
+    rows: int
+    since: int
+
+    @property
+    def name(self) -> str:
+        """The name under which it is known how many of them have come."""
+        return f"{_ROWS}{self.query}\0{self.stream}\0{self.rows}\0{self.since}"
+
+    @staticmethod
+    def among(names: Iterable[str]) -> list[tuple[str, Missing]]:
+        found = []
+        for name in names:
+            if name.startswith(_ROWS):
+                query, stream, rows, since = name.removeprefix(_ROWS).split("\0")
+                found.append((name, Missing(query, stream, int(rows), int(since))))
+        return found
 
 
 @dataclass(slots=True)
@@ -61,8 +104,9 @@ class _Needs:
     query: QueryDefinition
     streams: Mapping[str, StreamDefinition]
     since: Mapping[str, int]
-    rows_known: Callable[[str], int]
-    rows: list[tuple[str, int]] = field(default_factory=list)
+    rows_known: Callable[[str], RowsKnown]
+    rows: list[tuple[Missing, int]] = field(default_factory=list)
+    unknown: dict[str, int] = field(default_factory=dict)
 
     def of(self, node: Node, *, is_append_only: bool = False) -> int | None:
         """The first instant at which a relation is whole; None: it is at any.
@@ -133,13 +177,14 @@ class _Needs:
                 return known
             case WindowKind.UNBOUNDED if life is not None:
                 return known + life
-            case WindowKind.ROWS if not spec.partition and _is_plain(input_):
+            case WindowKind.ROWS if not spec.partition and (leaf := whole_stream(input_)) is not None:
                 assert spec.rows is not None
-                (leaf,) = (leaf for leaf in input_.walk() if isinstance(leaf, algebra.Stream))
-                needed = spec.rows + (spec.slide or 1) - 1
-                if self.rows_known(leaf.name) >= needed:
+                rows = self.rows_known(leaf.name)
+                self.unknown[before_of(leaf.name)] = rows.unknown
+                needed = rows.needed(spec.rows, spec.slide or 1)
+                if rows.before >= needed:
                     return None
-                self.rows.append((leaf.name, needed))
+                self.rows.append((Missing(self.query.name, leaf.name, needed, known), rows.all))
                 return known
             case WindowKind.ROWS:
                 raise self._refused(input_, "ROWS over a part of them")
@@ -162,13 +207,13 @@ def starts_of(
     came: int | None,
     since: Mapping[str, int],
     synopsis_since: Callable[[str], int | None],
-    rows_known: Callable[[str], int],
+    rows_known: Callable[[str], RowsKnown],
 ) -> dict[str, int]:
     """When the queries of a plan begin that come into a run which has answered up to `came`.
 
     `since`: after which instant they know all rows of a stream, where they do not know all that ever came;
-    `synopsis_since` says it of synopses that were there; `rows_known` counts rows that came since then, up to
-    `came`. UserError if a query would never be whole.
+    `synopsis_since` says it of synopses that were there; `rows_known` counts the rows since then. UserError
+    if a query would never be whole.
     """
     if came is None and not since:
         return {}
@@ -201,6 +246,7 @@ def starts_of(
                 definition, earliest, whole, step or continuous.unit, is_sliding=step is not None
             )
             found.update(start.waiting_for(needs.rows, asked).named)
+            found.update(needs.unknown)
     for question in plan.one_time:
         if any(name in since for name in question.streams):
             needs = _Needs(question.definition, streams, since, rows_known)
@@ -231,7 +277,7 @@ class _Start:
     whole: int
     tells_news: bool
     step: int
-    rows: tuple[tuple[str, int], ...] = ()
+    rows: tuple[tuple[Missing, int], ...] = ()
     is_partial: bool = False
 
     @staticmethod
@@ -253,7 +299,7 @@ class _Start:
         begin = first if asked.is_partial else whole_from
         return _Start(query.name, begin, whole_from, tells_news, step)
 
-    def waiting_for(self, rows: Sequence[tuple[str, int]], asked: WarmUp) -> _Start:
+    def waiting_for(self, rows: Sequence[tuple[Missing, int]], asked: WarmUp) -> _Start:
         return replace(self, rows=tuple(rows), is_partial=asked.is_partial)
 
     @property
@@ -268,38 +314,48 @@ class _Start:
             found[whole_of(self.query)] = NEVER
             if not self.is_partial:
                 found[begin_of(self.query)] = NEVER
-            found.update({_waits_for(self.query, name, rows): -1 for name, rows in self.rows})
+            found.update({missing.name: known for missing, known in self.rows})
         return found
 
 
+def awaited(firsts: Iterable[Mapping[str, int]]) -> dict[str, tuple[Awaited, ...]]:
+    """By stream, the rows that queries wait for: tasks tell their instants (`gone_on`)."""
+    found: dict[str, dict[int, int]] = {}
+    for first in firsts:
+        for name, missing in Missing.among(first):
+            most = found.setdefault(missing.stream, {})
+            most[missing.since] = max(missing.rows - first[name], most.get(missing.since, 0))
+    return {stream: tuple(Awaited(*each) for each in sorted(most.items())) for stream, most in found.items()}
+
+
 def gone_on(
-    first: Mapping[str, int],
-    since: Mapping[str, int],
-    streams: Streams,
-    through: int | None,
+    first: Mapping[str, int], chunks: Iterable[ChunkResult | ChunkExtent], before: Streams
 ) -> Mapping[str, int]:
     """What is known of the starts of a part's queries after a batch: enough rows may have come for some.
 
-    Rows are counted that came when all before were known: each is in the window then, until n others are.
+    The windows of ROWS n are whole from the n-th row on of those of which all are known. `before`: how far
+    the streams were; where rows come out of order, others may have been counted that are later than the n-th.
     """
-    waiting = [name for name in first if name.startswith(_ROWS)]
+    waiting = Missing.among(first)
     if not waiting:
         return first
-    after = dict(first)
-    for name in waiting:
-        query, stream, rows = name.removeprefix(_ROWS).split("\0")
-        accepted = streams[stream].counts.accepted
-        if after[name] < 0:
-            if through is not None and through >= since.get(stream, through):
-                after[name] = accepted
+    after, chunks = dict(first), list(chunks)
+    for name, missing in waiting:
+        own = [chunk.arrivals for chunk in chunks if chunk.stream == missing.stream]
+        told = [a.instants for arrivals in own for a in arrivals if a.after == missing.since]
+        instants = np.sort(np.concatenate(told)) if told else np.zeros(0, np.int64)
+        lacking = missing.rows - after[name]
+        if len(instants) < lacking:
+            after[name] += len(instants)
             continue
-        newest = streams[stream].newest
-        if accepted - after[name] < int(rows) or newest is None:
-            continue
+        newest = before[missing.stream].newest
+        reached = [] if newest is None else [newest]
+        reached += [int(instants[lacking - 1])] if lacking > 0 else []
         del after[name]
-        least = max(after[_least_of(query)], first_boundary(newest + 1, after[_step_of(query)]))
+        query = missing.query
+        least = max(after[_least_of(query)], first_boundary(max(reached), after[_step_of(query)]))
         after[_least_of(query)] = least
-        if not any(other.startswith(f"{_ROWS}{query}\0") for other in after):
+        if not any(other.query == query for _, other in Missing.among(after)):
             after[whole_of(query)] = least
             after[begin_of(query)] = min(after[begin_of(query)], least)
             del after[_least_of(query)], after[_step_of(query)]
@@ -326,13 +382,6 @@ def _is_append_only(output: algebra.Output) -> bool:
     if output.kind is OutputKind.VIEW:
         return output_pattern(output) is Pattern.MON or is_internal(output)
     return output.kind is OutputKind.ISTREAM
-
-
-def _is_plain(node: Node) -> bool:
-    """Whether a window is over all rows of a stream."""
-    while isinstance(node, algebra.Project):
-        node = node.input
-    return isinstance(node, algebra.Stream)
 
 
 def _latest(instants: Iterable[int | None]) -> int | None:

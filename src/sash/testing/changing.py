@@ -22,6 +22,7 @@ from sash.plan.run_plan import slide_of
 from sash.runtime.desk import Desk, Served
 from sash.runtime.engine import Engine
 from sash.runtime.run import run_program
+from sash.runtime.starts import NEVER
 from sash.testing.oracle import Oracle, unit_of
 from sash.testing.rows import Answers, Bag
 from sash.testing.runs import Outcome, StopAfter, bound, difference
@@ -162,14 +163,18 @@ class Changing:
         tells_news = news_of(name) in life.first
         assert life.came is None or begin > life.came or tells_news
         rule = self._rule(query, life, is_news=tells_news)
+        if begin == NEVER:
+            # Not all rows have come that it waits for.
+            assert rule is None or rule > end, (rule, end, str(query), life)
+            return {}
         assert rule is None or begin == rule, (begin, rule, str(query), life)
         return _from_then_on(oracle, query, begin, is_news=tells_news) if begin <= end else {}
 
     def _rule(self, query: QueryDefinition, life: Life, *, is_news: bool) -> int | None:
-        """When a query begins that has windows of RANGE over streams only; None: some are of another kind."""
+        """When a query begins that has windows of RANGE, ROWS or NOW over streams only; None: others, too."""
         windows = [node for node in query.plan.walk() if isinstance(node, Window)]
         plain = all(
-            w.spec.kind is WindowKind.RANGE and not w.spec.is_internal and _leaf(w) is not None
+            w.spec.kind in _RULED and not w.spec.partition and not w.spec.is_internal and _leaf(w) is not None
             for w in windows
         )
         if life.is_guest or not plain or life.came is None or query.plan.kind is OutputKind.WSTREAM:
@@ -179,11 +184,25 @@ class Changing:
             return None
         step = slide or unit_of(bound(self.text_of_all()), query.plan) or 1
 
+        streams = {s.name: s.arrived().in_time(s.slack, s.max_ahead).ts for s in self.scenario.streams}
+        last = max((int(max(ts)) for ts in streams.values() if len(ts)), default=0)
+
         def is_whole(instant: int) -> bool:
             for window in windows:
-                leaf, each = _leaf(window), window.spec.slide or 1
+                leaf, spec = _leaf(window), window.spec
                 since = life.known.get(leaf.name) if leaf is not None else None
-                if since is not None and instant // each * each - (window.spec.range or 0) < since:
+                if leaf is None or since is None:
+                    continue
+                if spec.kind is WindowKind.ROWS:
+                    times, slide = streams[leaf.name], spec.slide or 1
+                    unknown = sum(ts <= since for ts in times)
+                    needed = (spec.rows or 0) + slide - 1
+                    if life.came is not None and life.came >= since:
+                        # Up to the first move of which all rows are known.
+                        needed = -(-(unknown + (spec.rows or 0)) // slide) * slide - unknown
+                    if sum(since < ts <= instant for ts in times) < needed and instant <= last:
+                        return False
+                elif instant // (spec.slide or 1) * (spec.slide or 1) - (spec.range or 0) < since:
                     return False
             return True
 
@@ -191,6 +210,9 @@ class Changing:
         while not is_whole(instant):
             instant += step
         return instant
+
+
+_RULED = frozenset({WindowKind.RANGE, WindowKind.ROWS, WindowKind.NOW})
 
 
 def _leaf(window: Window) -> Stream | None:

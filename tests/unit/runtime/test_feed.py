@@ -251,22 +251,34 @@ def test_without_a_heartbeat_everybody_waits():
 
 
 def test_a_stream_waits_only_for_those_that_a_query_reads_with_it():
-    #  a and b are read together, c alone: b is silent
+    #  a and b are read together, c alone: b is slow
     feed = Beating("ab", "c", a=Live("a", None), b=Live("b", None), c=Live("c", None))
     assert feed.step(a=100, b=90, c=5) == {}
-    for instant in (200, 300, 400):
-        assert feed.step(a=instant, c=instant) == {}
-    assert feed.newest == {"a": 100, "b": 90, "c": 400}
+    for instant, slow in ((200, 91), (300, 92), (400, 93)):
+        assert feed.step(a=instant, b=slow, c=instant) == {}
+    assert feed.newest == {"a": 100, "b": 93, "c": 400}
     assert feed.step(b=150) == {}
     assert feed.step() == {}
     assert feed.newest["a"] == 400, "b has caught up"
 
 
+def test_nobody_waits_for_a_stream_that_has_nothing_to_read():
+    #  a and b are read together, and a alone: b is silent
+    feed = Beating("ab", "a", a=Live("a", None), b=Live("b", None))
+    assert feed.step(a=100) == {}
+    for instant in (200, 300, 400):
+        feed.step(a=instant)
+    feed.step(b=90)
+    assert feed.newest == {"a": 400, "b": 90}
+    assert feed.step(a=500, b=91) == {}
+    assert feed.newest == {"a": 400, "b": 91}, "it speaks again, and a waits"
+
+
 def test_a_stream_waits_for_those_that_queries_connect_it_with():
     feed = Beating("ab", "bc", "d", **{name: Live(name, None) for name in "abcd"})
     assert feed.step(a=100, b=90, c=80, d=7) == {}
-    assert feed.step(a=200, b=200, d=8) == {}
-    assert feed.newest == {"a": 100, "b": 90, "c": 80, "d": 8}
+    assert feed.step(a=200, b=200, c=81, d=8) == {}
+    assert feed.newest == {"a": 100, "b": 90, "c": 81, "d": 8}
     assert feed.step(c=150) == {}
     assert feed.step() == {}
     assert feed.newest == {"a": 100, "b": 200, "c": 150, "d": 8}, "b was the slowest, then a"
@@ -293,9 +305,10 @@ def test_a_silent_stream_goes_on_with_those_of_its_own_queries():
 def test_queries_that_come_and_go_change_who_waits_for_whom():
     feed = Beating("a", "b", a=Live("a", None), b=Live("b", None))
     assert feed.step(a=100, b=90) == {}
-    assert feed.step(a=200) == {}
+    assert feed.step(a=200, b=91) == {}
     feed.feeder.change(feed.sources, ["ab"])
-    assert feed.step(a=300) is None, "a is ahead of b by more than it moved on"
+    assert feed.step(a=300, b=92) == {}
+    assert feed.newest == {"a": 200, "b": 92}, "a is ahead of b by more than it moved on"
     feed.feeder.change(feed.sources, ["a"])
     assert feed.step() == {}
     assert feed.newest["a"] == 300

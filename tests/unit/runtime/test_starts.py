@@ -92,9 +92,44 @@ def test_istream_tells_what_differs_after_its_first_instant(tmp_path, retain):
 def test_a_window_of_rows_is_whole_after_so_many_rows(tmp_path, retain, is_at_once):
     found, whole, came = added(tmp_path, retain, "SELECT COUNT(*) AS c, MIN(n) AS m FROM p [ROWS 100]")
     assert found[0] == (whole, [{"op": "+", "c": 100, "m": found[0][0] - 4}])
-    assert (found[0][0] <= AT + 6) is is_at_once
-    if not is_at_once:
-        assert found[0][0] >= came + 100 // RATE
+    assert whole is not None
+    if is_at_once:
+        assert whole <= AT + 6
+    else:
+        assert whole >= came + 100 // RATE
+
+
+ROWS = [(1, "a"), (2, "a"), (3, "a"), (3, "b"), (3, "c"), (4, "d"), (6, "e"), (9, "f"), (10, "g"), (10, "h")]
+LATER = (12, "i")
+
+
+@pytest.mark.parametrize("partitions", [None, 2])
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("retain", ["", "RETAIN 2 SEC", "RETAIN 1 MIN"])
+def test_a_query_that_comes_gives_nothing_of_the_past_and_waits_for_no_row_too_many(
+    tmp_path, retain, size, partitions
+):
+    (tmp_path / "s.csv").write_text("t,k\n" + "".join(f"{t},{k}\n" for t, k in [*ROWS, LATER]))
+    windows = {"now": "[NOW]", "rows": "[ROWS 3]", "moves": "[ROWS 3 SLIDE 2]"}
+    options: dict[str, Any] = {"runtime": "inline", "batch_rows": size, "partitions": partitions}
+    with connect(tmp_path, **options) as session:
+        session.sql(f"CREATE STREAM s (t BIGINT, k STRING) TIMESTAMP BY t {retain} FROM 'csv:s.csv'")
+        handles: dict[str, Any] = {}
+        for answer in session.query("Istream(SELECT k FROM s)", max_pending=1):
+            if answer.at >= 2 and not handles:
+                handles = {
+                    name: session.query(f"Rstream(SELECT k FROM s {window})")
+                    for name, window in windows.items()
+                }
+        found = {name: {a.at: a.rows.column("k").to_pylist() for a in h} for name, h in handles.items()}
+    rows = [*ROWS, LATER]
+    for at, given in found["now"].items():
+        assert given == [k for t, k in rows if t == at]
+    for name, each in (("rows", 1), ("moves", 2)):
+        for at, given in found[name].items():
+            moved = len([t for t, _ in rows if t <= at]) // each * each
+            assert given == sorted(k for _, k in rows[max(0, moved - 3) : moved])
+    assert 12 in found["now"].keys() & found["rows"].keys()
 
 
 @pytest.mark.parametrize(
