@@ -56,4 +56,4 @@ lock: ## rewrite requirements.lock from pyproject.toml (UPGRADE=1: newest versio
 clean: ## remove .venv, caches and what runs leave behind
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build \
 	  spark-warehouse metastore_db derby.log
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests experiments -name __pycache__ -type d -prune -exec rm -rf {} +

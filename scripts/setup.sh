@@ -122,7 +122,7 @@ is_venv_usable() {
 }
 
 key() {
-  { cat requirements.lock pyproject.toml scripts/setup.sh && printf '%s\n' "$ROOT" "${PYTHON:-}"; } |
+  { cat requirements.lock pyproject.toml experiments/pyproject.toml scripts/setup.sh && printf '%s\n' "$ROOT" "${PYTHON:-}"; } |
     sha256sum | cut -d ' ' -f 1
 }
 
@@ -149,7 +149,7 @@ fi
 say "installing $(grep -c '==' requirements.lock) pinned packages (the first time takes some minutes)"
 quiet_pip --require-hashes -r requirements.lock
 say "installing sash"
-quiet_pip --no-deps --no-build-isolation --editable .
+quiet_pip --no-deps --no-build-isolation --editable . --editable ./experiments
 
 printf '%s\n' "$wanted" >"$STAMP"
 say "ready: .venv/bin/sash"

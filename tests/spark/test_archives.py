@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from tests.spark.kit import run, stopping_after
 
 from sash.archive import SlotResult, open_snapshot
-from sash.experiments import archive_parallel
-from sash.experiments.archive_data import Feed
 from sash.runtime.spark.archive_jobs import ArchiveJobs
+from sash_experiments import archive_parallel
+from sash_experiments.archive_data import Feed
 
 PROGRAM = """
 CREATE STREAM packets (ts TIMESTAMP, src STRING, port BIGINT, length BIGINT)

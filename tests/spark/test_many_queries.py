@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.overload import answers, right, rows_of, run_overloaded
 from tests.spark.kit import run, tuples, write_csv
 
-from sash.experiments.many_queries import Sizes, measured
+from sash_experiments.many_queries import Sizes, measured
 
 SELECT = "SELECT src, SUM(length) AS s, COUNT(*) AS c FROM packets [RANGE 20 SEC SLIDE 5 SEC] {} GROUP BY src"
 PROGRAM = (

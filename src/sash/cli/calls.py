@@ -10,10 +10,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sash.cli.hints import Hints
+from sash.errors import UserError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -188,16 +190,27 @@ def analyze(
 
 def experiments() -> Mapping[str, str]:
     """Name to one line of description."""
-    from sash.experiments.registry import all_experiments
-
-    return {name: experiment.title for name, experiment in sorted(all_experiments().items())}
+    found = _experiments().all_experiments()
+    return {name: experiment.title for name, experiment in sorted(found.items())}
 
 
 def run_experiment(name: str, scale: str, out: Path, note: Callable[[str, float], None]) -> str:
     """Runs one experiment; the text that its result shows to a person."""
-    from sash.experiments.registry import run_experiment
+    return str(_experiments().run_experiment(name, scale, out, note))
 
-    return str(run_experiment(name, scale, out, note))
+
+def _experiments() -> Any:
+    """The experiments, which are a distribution of their own."""
+    try:
+        return import_module("sash_experiments.registry")
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] != "sash_experiments":
+            raise
+        raise UserError(
+            "the experiments are not installed",
+            hint="pip install sash-experiments; in a checkout of Sash: pip install ./experiments",
+            id="not-installed",
+        ) from None
 
 
 def verify_history(path: Path) -> Verification:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -372,6 +373,14 @@ class TestExperiment:
         monkeypatch.setattr(calls, "experiments", lambda: {"fig-1": "Cost of sliding", "figure-20": ""})
         result = runner.invoke(app, ["experiment", "list"])
         assert result.stdout == "fig-1      Cost of sliding\nfigure-20\n"
+
+    def test_without_the_experiments_it_says_how_to_install_them(self, runner, monkeypatch):
+        monkeypatch.setitem(sys.modules, "sash_experiments", None)
+        monkeypatch.delitem(sys.modules, "sash_experiments.registry", raising=False)
+        result = runner.invoke(app, ["experiment", "list"])
+        assert result.exit_code == 2
+        assert "the experiments are not installed" in result.stderr
+        assert "pip install sash-experiments" in result.stderr
 
     def test_run_gives_name_scale_and_folder(self, runner, monkeypatch):
         given = []
