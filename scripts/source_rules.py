@@ -36,7 +36,7 @@ CALLS = (
     Rule("local hash", "hash() differs from process to process: see sash.plan.digests", ("hash",)),
     Rule(
         "trusted bytes",
-        "what is unpickled can run anything: see sash.runtime.codec",
+        "what is unpickled can run anything: see sash.engine.durability.codec",
         (
             *(f"import {name}" for name in ("pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib")),
             *("np.load", "numpy.load", "pd.read_pickle", "CPickleSerializer"),

@@ -62,7 +62,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order: dict[Path, tuple[int, int]] = {}
     passed: Counter[str] = Counter()
     for path in dict.fromkeys(item.path for item in items):
-        folder = path.relative_to(TESTS).parts[0]
+        # Those of the experiments lie beside them.
+        folder = path.relative_to(TESTS).parts[0] if path.is_relative_to(TESTS) else ""
         order[path] = (0, 0) if folder == FIRST else (1, passed[folder]) if folder in IN_TURNS else (2, 0)
         passed[folder] += 1
     items.sort(key=lambda item: order[item.path])

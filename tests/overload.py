@@ -15,8 +15,8 @@ from pathlib import Path
 
 from tests.change_logs import Contents
 
+from sash.engine.observe.report import BatchReport, Refreshed, Silent
 from sash.lang import bind_program
-from sash.runtime.report import BatchReport, Refreshed, Silent
 from sash.runtime.run import run_program
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

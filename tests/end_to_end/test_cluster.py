@@ -165,7 +165,9 @@ def is_overtaken(run: Started, checkpoint: Path, holder: int) -> bool:
 def holders_in(work: Path) -> list[int]:
     """The processes that have state; they are children of one of their kind."""
     found = {
-        p: command for p, command in processes_in(work).items() if "sash.runtime.spark.holder" in command
+        p: command
+        for p, command in processes_in(work).items()
+        if "sash.runtime.spark.state_server" in command
     }
     return [process for process in found if _parent(process) in found]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from sash.cli import calls
+from sash.engine.engine import Engine
+from sash.engine.observe.explaining import explained
 from sash.lang import bind_program
-from sash.runtime.engine import Engine
-from sash.runtime.explaining import explained
 from sash.runtime.run import run_program
 from sash.testing.runs import StopAfter
 

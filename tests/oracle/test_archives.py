@@ -13,12 +13,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sash.archive import open_snapshot
+from sash.engine import outputs
+from sash.engine.archives.archive_output import ArchiveSink
+from sash.engine.observe.report import Silent
 from sash.errors import ArchiveError, BindError
 from sash.lang import bind_program
 from sash.lang.algebra import OutputKind
-from sash.runtime import outputs
-from sash.runtime.archive_sink import ArchiveSink
-from sash.runtime.report import Silent
 from sash.runtime.run import run_program
 from sash.testing.programs import programs
 from sash.testing.rows import normal_row

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.change_logs import at, contents
 
+from sash.engine.control_channel import Desk, Served
+from sash.engine.engine import Engine
 from sash.lang import Program, bind_program
-from sash.runtime.desk import Desk, Served
-from sash.runtime.engine import Engine
 from sash.runtime.run import run_program
 from sash.testing.runs import StopAfter, bound
 

@@ -22,7 +22,7 @@ def test_operators_that_hand_on_a_few_rows_at_a_time_give_the_same_answers(data,
     interruptions = data.draw(st.one_of(st.none(), st.lists(st.integers(1, 3), max_size=2)), "interruptions")
     with (
         patch("sash.operators.dataflow.MOST_ROWS", given_at_once),
-        patch("sash.runtime.fragment.SLICE_ROWS", taken_at_once),
+        patch("sash.engine.continuous.buffered_dataflow.SLICE_ROWS", taken_at_once),
         tempfile.TemporaryDirectory() as directory,
     ):
         scenario.check(

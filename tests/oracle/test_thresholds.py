@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from tests.change_logs import at, contents
 from tests.oracle.test_guests import STREAM
 
+from sash.engine.control_channel import Desk, Served
+from sash.engine.engine import Engine
+from sash.engine.periodic import groups
 from sash.lang import Program, bind_program
 from sash.plan.filter_choice import FilterChoice
-from sash.runtime import groups
-from sash.runtime.desk import Desk, Served
-from sash.runtime.engine import Engine
 from sash.runtime.run import run_program
 from sash.synopses import families
 from sash.synopses.selection import Selection

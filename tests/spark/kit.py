@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from sash.engine.observe.report import BatchReport, Silent, Summary
 from sash.lang import bind_program
-from sash.runtime.report import BatchReport, Silent, Summary
 from sash.runtime.run import run_program
 
 MASTER = "local[2]"

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from tests.spark.kit import objects, run, tuples, write_csv
 
-import sash.runtime.batches
+import sash.engine.run_chunks
+from sash.engine.ingest.first_stage import misjudged
+from sash.engine.observe.report import Silent
 from sash.errors import RunError
 from sash.lang import bind_program
-from sash.runtime.report import Silent
 from sash.runtime.run import run_program
-from sash.runtime.stage import misjudged
 
 ROWS = 3_000
 PROGRAM = """
@@ -111,7 +111,7 @@ def test_a_row_that_is_late_only_because_of_an_earlier_chunk_of_its_batch_is_lat
         runs_again.extend(wrong)
         return wrong
 
-    monkeypatch.setattr(sash.runtime.batches, "misjudged", spied)
+    monkeypatch.setattr(sash.engine.run_chunks, "misjudged", spied)
     summary = run(
         tmp_path,
         """CREATE STREAM s (t BIGINT, x BIGINT) TIMESTAMP BY t SLACK 1 SEC FROM 'csv:s.csv';

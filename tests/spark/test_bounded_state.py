@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from tests.spark.kit import Watching, run
 
-from sash.runtime.harvest import Harvest
-from sash.runtime.plane import QueryPlane
-from sash.runtime.report import BatchReport
+from sash.engine.batch_result import Harvest
+from sash.engine.observe.report import BatchReport
+from sash.engine.query_executor import QueryPlane
 
 PROGRAM = """
 CREATE STREAM packets (ts TIMESTAMP, src STRING, port BIGINT, length BIGINT)

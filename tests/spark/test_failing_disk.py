@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.spark.kit import Watching, run, tuples, write_csv
 
+from sash.engine.observe.report import BatchReport
 from sash.errors import CheckpointError, RunError
-from sash.runtime.report import BatchReport
 
 PROGRAM = """CREATE STREAM s (t BIGINT, k BIGINT, n BIGINT) TIMESTAMP BY t FROM 'csv:s.csv';
 CREATE QUERY pairs INTO 'jsonl:pairs.jsonl' AS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.spark.kit import run, write_csv
 
-from sash.runtime.peek import Peek
+from sash.engine.reads.checkpoint_reader import Peek
 
 PROGRAM = """
 CREATE STREAM s (t BIGINT, k STRING, n BIGINT) TIMESTAMP BY t RETAIN 40 SEC FROM 'csv:s*.csv';

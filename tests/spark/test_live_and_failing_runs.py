@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from tests.spark.kit import Watching, run, tuples, write_csv
 
+from sash.engine.durability.feed_log import FeedLog
+from sash.engine.engine import Engine
+from sash.engine.ingest.feed import Entry
+from sash.engine.observe.report import BatchReport
 from sash.errors import DataError, SashError, SourceError
-from sash.runtime.engine import Engine
-from sash.runtime.feed import Entry
-from sash.runtime.feedlog import FeedLog
-from sash.runtime.report import BatchReport
 
 
 def test_a_watched_directory_is_answered_as_files_appear_until_the_stop(tmp_path: Path) -> None:

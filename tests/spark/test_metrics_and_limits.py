@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.spark.kit import Watching, run, tuples, write_csv
 
+from sash.engine.observe.report import DRIVER, BatchReport, Measures
 from sash.errors import LimitError
-from sash.runtime.report import DRIVER, BatchReport, Measures
 
 PROGRAM = """CREATE STREAM s (t BIGINT, k BIGINT, n BIGINT) TIMESTAMP BY t FROM 'csv:s.csv';
 CREATE QUERY pairs INTO 'jsonl:pairs.jsonl' AS

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from tests.spark.kit import Watching, run, stopping_after, texts, written
 
+from sash.engine.durability.checkpoint import Checkpoint
+from sash.engine.durability.feed_log import FeedLog
+from sash.engine.durability.pane_files import PaneFolder
 from sash.errors import CheckpointError
-from sash.runtime.checkpoint import Checkpoint
-from sash.runtime.feedlog import FeedLog
-from sash.runtime.pane_files import PaneFolder
 
 PROGRAM = """
 CREATE STREAM packets (ts TIMESTAMP, src STRING, port BIGINT, length BIGINT)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.spark.kit import run, tuples, write_csv
 
-from sash.runtime.peek import Peek
+from sash.engine.reads.checkpoint_reader import Peek
 
 PROGRAM = """
 CREATE STREAM packets (t BIGINT, src STRING, length BIGINT) TIMESTAMP BY t RETAIN 1 MIN

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from sash.engine.ingest.scans import scan_rows
 from sash.lang import bind_program
 from sash.lang.algebra import Node
 from sash.operators.delta import NEVER, Delta
@@ -25,7 +26,6 @@ from sash.plan.cost import Statistics, estimate
 from sash.plan.physical import to_physical
 from sash.plan.rules import apply_rules
 from sash.plan.run_plan import RunPlan, Scan, leaf_of, plan_run, scan_nodes
-from sash.runtime.scans import scan_rows
 
 SECOND = 1_000_000
 """A time unit of the experiments, in microseconds."""

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sash.engine.observe.report import DRIVER, BatchReport, Silent
 from sash.lang import bind_program
-from sash.runtime.report import DRIVER, BatchReport, Silent
 from sash.runtime.run import run_program
 from sash_experiments.charts import draw_bars
 from sash_experiments.result import Cell, Claim, Note, Result, silent

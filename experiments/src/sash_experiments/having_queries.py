@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sash.engine.periodic.groups import QueryGroup, answer_together
 from sash.errors import InternalError
 from sash.lang import bind_program
 from sash.operators.preaggregate import preaggregate
 from sash.plan.filter_choice import FilterChoice
 from sash.plan.run_plan import RunPlan, plan_run
-from sash.runtime.groups import QueryGroup, answer_together
 from sash_experiments.charts import Panel, draw_lines
 from sash_experiments.result import Cell, Claim, Note, Result, silent
 

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sash.engine.observe.report import BatchReport, Silent
 from sash.lang import bind_program
-from sash.runtime.report import BatchReport, Silent
 from sash.runtime.run import run_program
 from sash_experiments.charts import Panel, draw_lines
 from sash_experiments.result import Cell, Claim, Note, Result, silent

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sash.engine.observe.report import BatchReport, Silent
 from sash.lang import bind_program
 from sash.plan.refresh import MODES
 from sash.plan.run_plan import plan_run
-from sash.runtime.report import BatchReport, Silent
 from sash.runtime.run import run_program
 from sash_experiments.charts import draw_bars
 from sash_experiments.result import Cell, Claim, Note, Result, silent

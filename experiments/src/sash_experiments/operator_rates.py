@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from sash.engine.continuous.continuous import ContinuousPlane
+from sash.engine.ingest.scans import ScanRows, scan_rows
 from sash.lang import bind_program
 from sash.operators.delta import NEVER, Delta, empty_delta
 from sash.operators.operator import Moment
 from sash.plan.run_plan import RunPlan, plan_run
-from sash.runtime.continuous import ContinuousPlane
-from sash.runtime.scans import ScanRows, scan_rows
 from sash_experiments.charts import Panel, draw_lines
 from sash_experiments.drive import SECOND
 from sash_experiments.result import Cell, Claim, Note, Result, silent

@@ -21,12 +21,12 @@ from statistics import fmean
 import numpy as np
 import pyarrow as pa
 
+from sash.connectors.sources import Chunk
+from sash.connectors.sources.packets import read_packets
+from sash.engine.observe.report import BatchReport, Refreshed, Silent
 from sash.lang import bind_program
 from sash.plan.refresh import ELASTIC, EXACT
-from sash.runtime.report import BatchReport, Refreshed, Silent
 from sash.runtime.run import run_program
-from sash.runtime.sources import Chunk
-from sash.runtime.sources.packets import read_packets
 from sash_experiments.charts import draw_bars
 from sash_experiments.many_queries import Standing, check
 from sash_experiments.result import Cell, Claim, Note, Result, silent

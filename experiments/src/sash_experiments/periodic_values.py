@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from sash.engine.periodic.groups import QueryGroup, answer_together
 from sash.errors import InternalError
 from sash.lang import bind_program
 from sash.operators.preaggregate import preaggregate
 from sash.plan.cost.indexes import IndexChoice
 from sash.plan.run_plan import RunPlan, plan_run
 from sash.plan.value_indexes import choose_value_index, index_on
-from sash.runtime.groups import QueryGroup, answer_together
 from sash.synopses.basic_interval import BasicIntervalSynopsis, WindowKey
 from sash.synopses.value_states import ValueStates
 from sash_experiments.charts import draw_bars

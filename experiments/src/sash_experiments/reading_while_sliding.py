@@ -24,11 +24,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sash.engine.observe.report import BatchReport, Silent
+from sash.engine.reads.one_time_query import OnceAnswer
 from sash.errors import UserError
 from sash.lang import Program, bind_program
-from sash.runtime.live import Live
-from sash.runtime.look import OnceAnswer
-from sash.runtime.report import BatchReport, Silent
+from sash.runtime.background_run import Live
 from sash.transactions.check import Classification, classify
 from sash.transactions.events import Aborted
 from sash.transactions.json_lines import read_history_file

@@ -20,16 +20,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sash.engine.ingest.retained_files import FIRST, in_order
+from sash.engine.ingest.scans import scan_rows
+from sash.engine.reads.checkpoint_reader import Peek, question_in
+from sash.engine.reads.index_probe import OpenFile, Probe
+from sash.engine.reads.one_time_query import look
+from sash.engine.reads.snapshot_registry import Ledger
 from sash.errors import InternalError
 from sash.lang import Known, bind_program
 from sash.plan.run_plan import plan_run
-from sash.runtime.ledger import Ledger
-from sash.runtime.look import look
-from sash.runtime.peek import Peek, question_in
-from sash.runtime.probe import OpenFile, Probe
-from sash.runtime.retained import FIRST, in_order
 from sash.runtime.run import run_program
-from sash.runtime.scans import scan_rows
 from sash_experiments.charts import draw_bars
 from sash_experiments.result import Cell, Claim, Note, Result, silent
 

@@ -25,10 +25,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow.parquet as pq
 
+from sash.connectors.sources import open_source, read
+from sash.engine.observe.report import BatchReport, Silent
 from sash.lang import bind_program
-from sash.runtime.report import BatchReport, Silent
 from sash.runtime.run import run_program
-from sash.runtime.sources import open_source, read
 from sash.runtime.spark.scan import native_window, noop_scan
 from sash.runtime.spark.session import spark_session
 from sash_experiments.result import Claim, Note, Result, silent

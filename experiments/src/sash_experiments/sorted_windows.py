@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sash.engine.continuous.continuous import ContinuousPlane
+from sash.engine.ingest.scans import scan_rows
 from sash.errors import InternalError
 from sash.lang import bind_program
 from sash.plan.run_plan import plan_run
-from sash.runtime.continuous import ContinuousPlane
-from sash.runtime.scans import scan_rows
 from sash_experiments.charts import draw_bars
 from sash_experiments.drive import SECOND
 from sash_experiments.result import Cell, Claim, Note, Result, silent

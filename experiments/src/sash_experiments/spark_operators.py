@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sash.engine.observe.report import BatchReport, Silent
 from sash.lang import bind_program
-from sash.runtime.report import BatchReport, Silent
 from sash.runtime.run import run_program
 from sash.runtime.spark.scan import empty_stage
 from sash.runtime.spark.session import spark_session

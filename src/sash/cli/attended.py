@@ -26,9 +26,9 @@ from typing import Protocol, TypeVar
 
 import typer
 
+from sash.engine.stopping import LEAVE, Stop
 from sash.errors import OutputClosed
 from sash.files import has_reader
-from sash.runtime.stopping import LEAVE, Stop
 
 T = TypeVar("T")
 

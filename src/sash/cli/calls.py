@@ -20,9 +20,9 @@ from sash.errors import UserError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sash.engine.observe.report import Monitor, Summary
     from sash.lang import Program
     from sash.plan.explain.measured import Run
-    from sash.runtime.report import Monitor, Summary
     from sash.transactions.verify import Verification
 
 
@@ -69,7 +69,7 @@ def bind(text: str) -> Program:
 
 def check(program: Program, base_dir: Path) -> None:
     """Raise what a run of the program would refuse before it reads data; files are not looked at."""
-    from sash.runtime.program_check import check_program
+    from sash.engine.program_check import check_program
 
     check_program(program, base_dir)
 
@@ -115,9 +115,9 @@ def watched(view: Monitor, options: MetricsOptions) -> Iterator[Monitor]:
     if options == MetricsOptions():
         yield view
         return
-    from sash.runtime.metrics import JsonLinesMetrics, PrometheusMetrics
-    from sash.runtime.metrics.server import served
-    from sash.runtime.report import Monitors
+    from sash.engine.observe.metrics import JsonLinesMetrics, PrometheusMetrics
+    from sash.engine.observe.metrics.server import served
+    from sash.engine.observe.report import Monitors
 
     with ExitStack() as stack:
         monitors = [view]
@@ -133,21 +133,21 @@ def watched(view: Monitor, options: MetricsOptions) -> Iterator[Monitor]:
 
 def size(text: str | None, option: str) -> int | None:
     """Bytes, as the user wrote them."""
-    from sash.runtime.sizes import parse_size
+    from sash.engine.sizes import parse_size
 
     return None if text is None else parse_size(text, option)
 
 
 def share(text: str | None, option: str) -> float | None:
     """A share of rows, as the user wrote it."""
-    from sash.runtime.loss import share_of
+    from sash.engine.ingest.loss import share_of
 
     return share_of(text, option)
 
 
 def seconds(text: str | None, option: str) -> float | None:
     """A duration, as the user wrote it."""
-    from sash.runtime.sizes import parse_seconds
+    from sash.engine.sizes import parse_seconds
 
     return None if text is None else parse_seconds(text, option)
 
@@ -160,8 +160,8 @@ def explain(
     checkpoint: Path | None = None,
 ) -> str:
     """`checkpoint`: that of a run of the program, of which something is to be said, too."""
-    from sash.runtime.explaining import PLANNED, explained
-    from sash.runtime.peek import Peek
+    from sash.engine.observe.explaining import PLANNED, explained
+    from sash.engine.reads.checkpoint_reader import Peek
 
     fares = PLANNED if checkpoint is None else Peek(checkpoint).fares()
     return explained(program, form, query, run, fares)
@@ -260,9 +260,9 @@ def ask(
     A line more for each column that is approximate.
     """
     from sash.cli.format import instant
+    from sash.engine.reads.checkpoint_reader import Peek, ask_archives
     from sash.errors import UserError
     from sash.operators.bounds import told_bounds
-    from sash.runtime.peek import Peek, ask_archives
     from sash.transactions.events import Isolation
 
     if (checkpoint is None) == (not archives):
@@ -294,8 +294,8 @@ def print_table(table: pa.Table, form: str) -> None:
     """A table on standard output."""
     import sys
 
-    from sash.runtime.sinks.console import ConsoleSink
-    from sash.runtime.sinks.jsonl import json_objects
+    from sash.connectors.sinks.console import ConsoleSink
+    from sash.connectors.sinks.jsonl import json_objects
 
     if form == "jsonl":
         sys.stdout.writelines(f"{line}\n" for line in json_objects(table).cast("string").to_pylist())
@@ -311,7 +311,7 @@ def print_table(table: pa.Table, form: str) -> None:
 
 def print_archives(program: Program, base_dir: Path) -> None:
     """What SHOW ARCHIVES lists: how they are now."""
-    from sash.runtime.archived import described
+    from sash.engine.reads.archive_read import described
 
     for statement in program.shows:
         if statement.kind == "archive":

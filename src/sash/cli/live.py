@@ -34,7 +34,7 @@ from sash.cli import format as show
 from sash.cli.answers import Answer, newest
 from sash.cli.hints import Hints
 from sash.cli.tally import Tally, kept_aside, verdict
-from sash.runtime.report import BatchReport, Summary
+from sash.engine.observe.report import BatchReport, Summary
 
 REFRESHES_A_SECOND = 4
 TWO_COLUMNS_FROM = 104

@@ -14,7 +14,7 @@ from typing import Self, TextIO
 from sash.cli import format as show
 from sash.cli.hints import Hints
 from sash.cli.tally import Tally, kept_aside, verdict
-from sash.runtime.report import BatchReport, Summary
+from sash.engine.observe.report import BatchReport, Summary
 
 LINE_SECONDS = 1.0
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sash.cli import format as show
 from sash.cli.hints import Hints
-from sash.runtime.report import BatchReport, StreamCounts, Summary
+from sash.engine.observe.report import BatchReport, StreamCounts, Summary
 
 SPEED_SECONDS = 5.0
 

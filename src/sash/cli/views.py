@@ -17,7 +17,7 @@ from rich.console import Console
 from sash.cli.hints import Hints
 from sash.cli.live import LiveView
 from sash.cli.plain import PlainView
-from sash.runtime.report import Monitor, Silent
+from sash.engine.observe.report import Monitor, Silent
 
 
 class View(Monitor, Protocol):

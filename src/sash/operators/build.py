@@ -53,9 +53,9 @@ from sash.operators.group import Grouping
 from sash.operators.identify import ROW, Identify
 from sash.operators.instants import Instants
 from sash.operators.join import JoinInput, WindowJoin
-from sash.operators.lasting import Lasting
 from sash.operators.lookup_join import LookupJoin
 from sash.operators.multiplicities import Counted, Multiplicities
+from sash.operators.non_expiring import Lasting
 from sash.operators.operator import Operator, arrow_types
 from sash.operators.projection import Projection
 from sash.operators.reading import Guests, Reading

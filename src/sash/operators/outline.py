@@ -13,8 +13,8 @@ from dataclasses import is_dataclass
 
 import pyarrow as pa
 
-from sash.operators.cut import Cut, Stage
 from sash.operators.dataflow import Dataflow, Vertex
+from sash.operators.stage_planner import Cut, Stage
 from sash.plan.digests import canonical_text
 
 # What is deeper inside an operator is its state.

@@ -7,14 +7,14 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+from sash.engine.observe.explaining import fared, first_stream
+from sash.engine.observe.report import Monitor
 from sash.errors import UserError
 from sash.lang import Program
 from sash.lang.bound import QueryDefinition
 from sash.plan.explain.measured import Run
 from sash.plan.explain.text import asked_queries
 from sash.plan.run_plan import standing_in
-from sash.runtime.explaining import fared, first_stream
-from sash.runtime.report import Monitor
 from sash.runtime.run import run_program
 
 

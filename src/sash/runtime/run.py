@@ -6,16 +6,16 @@ import threading
 from collections.abc import Collection
 from pathlib import Path
 
+from sash.engine.control_channel import Desk
+from sash.engine.ingest.relations import Given
+from sash.engine.observe.report import Monitor, Silent, Summary
+from sash.engine.options import DEFAULT_MAX_BATCH_TIME, Options
+from sash.engine.program_check import refuse_what_cannot_run, refuse_without_queries
 from sash.errors import UserError
 from sash.files import local_place
 from sash.lang import Program
 from sash.plan.placement import MAX_DRIVER_GROUPS
 from sash.plan.refresh import EXACT, MODES
-from sash.runtime.desk import Desk
-from sash.runtime.options import DEFAULT_MAX_BATCH_TIME, Options
-from sash.runtime.program_check import refuse_what_cannot_run, refuse_without_queries
-from sash.runtime.relations import Given
-from sash.runtime.report import Monitor, Silent, Summary
 from sash.scheduling import DEFAULT, POLICIES
 
 RUNTIMES = ("spark", "inline")

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sash.engine.observe.report import AnswerRecord
 from sash.operators.bounds import told_bounds
-from sash.runtime.report import AnswerRecord
 
 if TYPE_CHECKING:
     import pandas as pd

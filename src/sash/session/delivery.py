@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from sash.runtime.report import BatchReport, Refreshed, Summary
+from sash.engine.observe.report import BatchReport, Refreshed, Summary
 from sash.session.inbox import Inbox, Room
 from sash.session.kept import Kept
 

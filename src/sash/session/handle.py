@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from sash.engine.continuous.continuous import continuous_schema
 from sash.errors import UserError
 from sash.lang.algebra import Output, OutputKind
 from sash.lang.bound import QueryDefinition
@@ -13,7 +14,6 @@ from sash.operators.bounds import with_bounds
 from sash.plan.patterns import Pattern, output_pattern
 from sash.plan.run_plan import RunPlan, slide_of
 from sash.plan.warm_up import warm_up_of
-from sash.runtime.continuous import continuous_schema
 from sash.session.answers import Answer
 from sash.session.inbox import Inbox, Room, Shape
 from sash.session.once import Explanation

@@ -23,9 +23,9 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from sash.engine.observe.report import AnswerRecord
 from sash.errors import InternalError, UserError
 from sash.plan.panes import last_boundary
-from sash.runtime.report import AnswerRecord
 from sash.session.answers import Answer, Cut, Told
 from sash.session.view import View
 

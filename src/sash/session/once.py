@@ -13,17 +13,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.connectors.sources import open_source
+from sash.engine.ingest.relations import Given
+from sash.engine.observe.explaining import explained as explain_all
+from sash.engine.observe.report import RECORD, Fares, Silent
+from sash.engine.reads.one_time_query import OnceAnswer
 from sash.errors import UserError
 from sash.lang import Known, Program
 from sash.lang.bound import ExplainDefinition, QueryDefinition
 from sash.plan.run_plan import plan_run
 from sash.runtime.analyze import analyze
-from sash.runtime.explaining import explained as explain_all
-from sash.runtime.look import OnceAnswer
-from sash.runtime.relations import Given
-from sash.runtime.report import RECORD, Fares, Silent
 from sash.runtime.run import run_program
-from sash.runtime.sources import open_source
 from sash.session.catalog import program_of
 from sash.transactions.events import Isolation
 

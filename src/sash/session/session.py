@@ -18,6 +18,13 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from sash.connectors.sinks import open_sink
+from sash.connectors.sources import open_source
+from sash.engine.ingest.loss import share_of
+from sash.engine.ingest.relations import Given
+from sash.engine.observe.report import Fares, Summary
+from sash.engine.reads.archive_read import once_archived, without_archives
+from sash.engine.sizes import parse_seconds
 from sash.errors import UnknownName, UserError
 from sash.files import local_place
 from sash.lang import Known, Program, bind_statement
@@ -31,15 +38,8 @@ from sash.lang.bound import (
 from sash.lang.parse import iterate
 from sash.plan.refresh import EXACT, MODES
 from sash.plan.run_plan import feed_of, plan_run, reads_archives
-from sash.runtime.archived import once_archived, without_archives
-from sash.runtime.live import Live
-from sash.runtime.loss import share_of
-from sash.runtime.relations import Given
-from sash.runtime.report import Fares, Summary
+from sash.runtime.background_run import Live
 from sash.runtime.run import RUNTIMES, one_of
-from sash.runtime.sinks import open_sink
-from sash.runtime.sizes import parse_seconds
-from sash.runtime.sources import open_source
 from sash.scheduling import DEFAULT, POLICIES
 from sash.session.catalog import copied, define, plain_name, program_of
 from sash.session.delivery import Delivery

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from sash.engine.observe.report import Fares
+from sash.engine.reads.archive_read import described
 from sash.errors import InternalError
 from sash.lang.bound import QueryDefinition
 from sash.lang.context import Known
 from sash.plan.cost.indexes import index_of_kept_rows
 from sash.plan.periodic import is_periodic, select_of
 from sash.plan.refresh import ELASTIC, EXACT, is_elastic_in, refresh_of
-from sash.runtime.archived import described
-from sash.runtime.report import Fares
 from sash.sharing.of_plan import Shared, shared_in
 
 _QUERIES = pa.schema(

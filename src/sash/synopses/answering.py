@@ -23,7 +23,7 @@ from sash.state import kernels
 from sash.state.groups import canonical, plain
 from sash.synopses.changes import SIGN, tells_groups_apart, uncancelled
 from sash.synopses.families import Family
-from sash.synopses.kin import Kin
+from sash.synopses.query_shape import Kin
 from sash.synopses.states import States
 
 Ints = npt.NDArray[np.int64]

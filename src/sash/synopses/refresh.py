@@ -34,11 +34,11 @@ from sash.synopses.cells import roomier
 from sash.synopses.collective.filters import Filters
 from sash.synopses.combined import AnyWindow, Synopsis
 from sash.synopses.families import families_of
-from sash.synopses.kin import Kin, likeness
+from sash.synopses.multi_boundary_scan import Strider, Strode, boundaries_of, stride
 from sash.synopses.pane_store import Totals
+from sash.synopses.query_shape import Kin, likeness
 from sash.synopses.selection import Passing, Selection
 from sash.synopses.states import Read, Stack, States
-from sash.synopses.strides import Strider, Strode, boundaries_of, stride
 from sash.synopses.value_states import ValueStates
 
 Int64Array = npt.NDArray[np.int64]

@@ -13,16 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from sash.engine.control_channel import Desk, Served
+from sash.engine.engine import Engine
+from sash.engine.starts import NEVER
 from sash.errors import UserError
 from sash.lang import Program
 from sash.lang.algebra import OutputKind, Project, Select, Stream, Window, WindowKind
 from sash.lang.bound import QueryDefinition
 from sash.operators.operator import begin_of, news_of
 from sash.plan.run_plan import slide_of
-from sash.runtime.desk import Desk, Served
-from sash.runtime.engine import Engine
 from sash.runtime.run import run_program
-from sash.runtime.starts import NEVER
 from sash.testing.oracle import Oracle, unit_of
 from sash.testing.rows import Answers, Bag
 from sash.testing.runs import Outcome, StopAfter, bound, difference

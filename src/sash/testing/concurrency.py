@@ -23,9 +23,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from sash.connectors.sources import Chunk
+from sash.connectors.sources.packets import read_packets
 from sash.errors import SashError
-from sash.runtime.sources import Chunk
-from sash.runtime.sources.packets import read_packets
 from sash.session import Session, connect
 from sash.session.once import INSTANT
 from sash.testing.runs import bound

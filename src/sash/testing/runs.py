@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from sash.engine.observe.report import BatchReport, Silent, Summary
 from sash.lang import Program, bind_program
-from sash.runtime.report import BatchReport, Silent, Summary
 from sash.runtime.run import run_program
 from sash.testing.answers import listed, read_answers, schema_of_answers
 from sash.testing.cases import Case

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sash.engine.observe.report import StreamCounts
 from sash.lang import Program
-from sash.runtime.report import StreamCounts
 from sash.testing.cases import Case
 from sash.testing.oracle import Oracle, source_names
 from sash.testing.relations import MadeRelation

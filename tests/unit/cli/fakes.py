@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from sash.engine.observe.report import Summary
 from sash.lang import bind_program
 from sash.lang.bound import QueryDefinition, StreamDefinition
 from sash.lang.types import Column, Schema, Type
-from sash.runtime.report import Summary
 
 SECOND = 1_000_000
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from sash.cli.hints import Hints
 from sash.cli.live import LiveView, share_out
-from sash.runtime.report import BatchReport, Held, StreamCounts, Summary
+from sash.engine.observe.report import BatchReport, Held, StreamCounts, Summary
 
 T0 = 1_790_000_000_000_000  # 2026-09-21 14:13:20 UTC
 QUERIES = {name: f"jsonl:{name}.jsonl" for name in ("heavy", "protocols", "lengths", "hosts", "total")}

@@ -17,9 +17,9 @@ from tests.unit.cli.fakes import make_program, make_query, make_stream, make_sum
 
 from sash.cli import calls, demo
 from sash.cli.main import app
+from sash.engine.observe.report import BatchReport, StreamCounts, Summary
 from sash.errors import BindError, DataError, Place, UnknownName
 from sash.lang.types import Type
-from sash.runtime.report import BatchReport, StreamCounts, Summary
 
 
 @pytest.fixture

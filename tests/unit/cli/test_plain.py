@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from sash.cli.hints import Hints
 from sash.cli.plain import PlainView
-from sash.runtime.report import BatchReport, Held, StreamCounts, Summary
+from sash.engine.observe.report import BatchReport, Held, StreamCounts, Summary
 
 T0 = 1_790_000_000_000_000
 

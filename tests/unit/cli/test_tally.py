@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sash.cli.hints import Hints
 from sash.cli.tally import Tally, kept_aside
-from sash.runtime.report import BatchReport, StreamCounts, Summary
+from sash.engine.observe.report import BatchReport, StreamCounts, Summary
 
 
 class Run:

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from sash.engine.durability.plan_store import fingerprint
 from sash.errors import InternalError
 from sash.lang.algebra import OutputKind
 from sash.operators.build import build
-from sash.operators.cut import cut
 from sash.operators.outline import outline
+from sash.operators.stage_planner import cut
 from sash.plan.digests import canonical_text, digest
 from sash.plan.explain.text import explain_program
 from sash.plan.run_plan import plan_run
-from sash.runtime.recipe import fingerprint
 from sash.synopses.joined.aggregates import join_operators
 from sash.testing.programs import programs
 from sash.testing.scenario import Scenario

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from tests.unit.session.kit import STREAM, SUMS, contents, log_of, session_over, write_rows
 
-from sash.runtime.engine import Engine
-from sash.runtime.report import RECORD, AnswerRecord
+from sash.engine.engine import Engine
+from sash.engine.observe.report import RECORD, AnswerRecord
 from sash.session import Answer, connect
 
 TELLING = " WITH (progress = true)"

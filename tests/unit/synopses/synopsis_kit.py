@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
+from sash.connectors.sources import REJECTS_SCHEMA
+from sash.engine.batch_result import Harvest
+from sash.engine.ingest.first_stage import ChunkResult
+from sash.engine.ingest.watermarks import advanced, begun
+from sash.engine.query_executor import QueryPlane
+from sash.engine.streaming_job import Part
 from sash.lang import Program, bind_program
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.periodic import SynopsisSpec
 from sash.plan.run_plan import RunPlan, plan_run
-from sash.runtime.clock import advanced, begun
-from sash.runtime.harvest import Harvest
-from sash.runtime.part import Part
-from sash.runtime.plane import QueryPlane
-from sash.runtime.sources import REJECTS_SCHEMA
-from sash.runtime.stage import ChunkResult
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.testing.answers import received
 from sash.testing.arrivals import Arrived

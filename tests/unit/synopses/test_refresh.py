@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.synopses.synopsis_kit import Fed, Row, feed_all
 
+from sash.engine.periodic.groups import answer_together
 from sash.errors import DataError
-from sash.runtime.groups import answer_together
 from sash.synopses import refresh
 
 VIEW = "SELECT COUNT(*) AS c, SUM(n) AS total FROM s [RANGE %d US SLIDE %d US]"

@@ -11,8 +11,8 @@ from tests.unit.synopses.synopsis_kit import Fed, Row, partials_of, plan_of
 from tests.unit.synopses.test_answer_from import plain
 from tests.unit.synopses.test_basic_interval import row
 
+from sash.engine.periodic.groups import QueryGroup
 from sash.errors import DataError
-from sash.runtime.groups import QueryGroup
 from sash.state.layout import Layout
 from sash.synopses.collective.filters import Filters
 from sash.synopses.families import families_of

@@ -11,22 +11,22 @@ import threading
 from collections import defaultdict
 from collections.abc import Sequence
 
+from sash.connectors.sources import Chunk
+from sash.engine.batch_result import Harvest
+from sash.engine.continuous.partitions import Message, Partition, gather, scatter, wake
+from sash.engine.control_channel import Desk
+from sash.engine.durability.files import told
+from sash.engine.durability.scratch import scratch_folder
+from sash.engine.engine import Engine
+from sash.engine.ingest.feed import Entry
+from sash.engine.ingest.first_stage import ChunkResult, run_chunk
+from sash.engine.observe.report import Summary
+from sash.engine.options import Options
+from sash.engine.periodic.partitioned import DividedPlan, DividedSynopses
+from sash.engine.run_chunks import Bars
+from sash.engine.stopping import Look, leaving, on_leave
 from sash.lang import Program
-from sash.operators.cut import TOP, Cut
-from sash.runtime.batches import Bars
-from sash.runtime.desk import Desk
-from sash.runtime.divided import DividedPlan, DividedSynopses
-from sash.runtime.engine import Engine
-from sash.runtime.feed import Entry
-from sash.runtime.files import told
-from sash.runtime.harvest import Harvest
-from sash.runtime.options import Options
-from sash.runtime.partitions import Message, Partition, gather, scatter, wake
-from sash.runtime.report import Summary
-from sash.runtime.scratch import scratch_folder
-from sash.runtime.sources import Chunk
-from sash.runtime.stage import ChunkResult, run_chunk
-from sash.runtime.stopping import Look, leaving, on_leave
+from sash.operators.stage_planner import TOP, Cut
 
 # How long to wait before looking again for new input, in seconds.
 _IDLE = 0.05

@@ -22,12 +22,12 @@ from pyspark.sql import SparkSession
 from sash.archive import SlotResult, SlotTask, SlotWork, rewrite_in_threads
 from sash.archive.taken import Taken
 from sash.archive.versions import DATA
+from sash.engine.durability.files import save_file, told
+from sash.engine.durability.wire import pack_state, unpack_state
 from sash.errors import ArchiveError, SashError
-from sash.runtime.files import save_file, told
 from sash.runtime.spark.executors import asked
 from sash.runtime.spark.failures import explained_failures
 from sash.runtime.spark.masters import is_local
-from sash.runtime.wire import pack_state, unpack_state
 
 _LARGE = 128_000_000
 _LARGE_HERE = 1_000_000_000

@@ -71,7 +71,7 @@ def look(token: str | None) -> Seen:
     """Runs in a task."""
     missing = None
     try:
-        importlib.import_module("sash.runtime.stage")
+        importlib.import_module("sash.engine.ingest.first_stage")
     except ModuleNotFoundError as failure:
         missing = failure.name or str(failure)
     folder = None if token is None else os.path.dirname(token)

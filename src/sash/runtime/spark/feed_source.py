@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from sash.runtime.feedlog import FeedLog
+from sash.engine.durability.feed_log import FeedLog
 
 NAME = "sash_feed"
 

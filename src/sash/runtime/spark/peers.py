@@ -20,9 +20,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from sash.engine.durability.codec import Codec
+from sash.engine.durability.wire import header_of, pack, unreadable
 from sash.errors import RunError, SetupError
-from sash.runtime.codec import Codec
-from sash.runtime.wire import header_of, pack, unreadable
 
 _WORD = 8
 _NONCE = 32

@@ -15,18 +15,19 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from sash.connectors.sources import Chunk
+from sash.engine.batch_result import Harvest
+from sash.engine.control_channel import Desk
+from sash.engine.durability.checkpoint import FEED
+from sash.engine.durability.scratch import scratch_folder
+from sash.engine.engine import Engine
+from sash.engine.ingest.feed import Entry
+from sash.engine.observe.report import Summary
+from sash.engine.options import Options
+from sash.engine.run_chunks import Bars, RunBatch
+from sash.engine.stopping import Look, leaving, on_leave, over
 from sash.errors import InternalError
 from sash.lang import Program
-from sash.runtime.batches import Bars, RunBatch
-from sash.runtime.checkpoint import FEED
-from sash.runtime.desk import Desk
-from sash.runtime.engine import Engine
-from sash.runtime.feed import Entry
-from sash.runtime.harvest import Harvest
-from sash.runtime.options import Options
-from sash.runtime.report import Summary
-from sash.runtime.scratch import scratch_folder
-from sash.runtime.sources import Chunk
 from sash.runtime.spark.archive_jobs import ArchiveJobs
 from sash.runtime.spark.failures import ended, explained_failures
 from sash.runtime.spark.feed_source import NAME, FeedSource
@@ -34,7 +35,6 @@ from sash.runtime.spark.java import check_java
 from sash.runtime.spark.masters import cores, require_shared_state
 from sash.runtime.spark.session import spark_session
 from sash.runtime.spark.stages import NO_CHUNK, Stages, nursery_folder
-from sash.runtime.stopping import Look, leaving, on_leave, over
 
 # How long to wait before looking again for new input or a stop, in seconds.
 _IDLE = 0.05

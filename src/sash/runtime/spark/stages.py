@@ -29,22 +29,22 @@ from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from sash.connectors.sources import Chunk
+from sash.engine.batch_result import Harvest
+from sash.engine.continuous.partitions import Message, Routes, Turn, failed, gather, scatter, wake
+from sash.engine.durability.files import told
+from sash.engine.durability.operator_state import StateFile
+from sash.engine.engine import Engine
+from sash.engine.ingest.feed import Entry
+from sash.engine.ingest.first_stage import run_chunk
+from sash.engine.ingest.retained_files import Keep
+from sash.engine.run_chunks import Bars
 from sash.errors import InternalError, SashError
-from sash.operators.cut import TOP
+from sash.operators.stage_planner import TOP
 from sash.plan.run_plan import RunPlan
-from sash.runtime.batches import Bars
-from sash.runtime.cell import StateFile
-from sash.runtime.engine import Engine
-from sash.runtime.feed import Entry
-from sash.runtime.files import told
-from sash.runtime.harvest import Harvest
-from sash.runtime.partitions import Message, Routes, Turn, failed, gather, scatter, wake
-from sash.runtime.retained import Keep
-from sash.runtime.sources import Chunk
-from sash.runtime.spark.holder import BEAT, PLANS, Request, Run, Wanted, ask, heads_of
 from sash.runtime.spark.masters import is_local
 from sash.runtime.spark.peers import make_folder, new_secret
-from sash.runtime.stage import run_chunk
+from sash.runtime.spark.state_server import BEAT, PLANS, Request, Run, Wanted, ask, heads_of
 
 NO_CHUNK = ""
 """The description of a chunk that is none, so that a batch without chunks has a task."""

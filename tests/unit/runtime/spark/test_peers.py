@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
+from sash.engine.continuous.partitions import CODEC, News
 from sash.errors import RunError, SashError, SetupError
-from sash.runtime.partitions import CODEC, News
 from sash.runtime.spark import peers
-from sash.runtime.spark.holder import Run, ask
 from sash.runtime.spark.peers import accept, connect, entered, listening, make_folder, meet, receive, send
 from sash.runtime.spark.stages import nursery_folder
+from sash.runtime.spark.state_server import Run, ask
 
 IS_ROOT = os.geteuid() == 0
 NOBODY = 65534

@@ -22,7 +22,7 @@ def test_what_is_unpacked_can_be_imported_from_there(tmp_path: Path) -> None:
     unpacked = tmp_path / archive.stem
     zipfile.ZipFile(archive).extractall(unpacked)
     done = subprocess.run(
-        [sys.executable, "-c", "import sash.runtime.stage, sash; print(sash.__file__)"],
+        [sys.executable, "-c", "import sash.engine.ingest.first_stage, sash; print(sash.__file__)"],
         env={"PYTHONPATH": str(unpacked)},
         cwd=tmp_path,
         capture_output=True,

@@ -1,0 +1,1 @@
+"""Connectors: where rows come from, and where answers go."""

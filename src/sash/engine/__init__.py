@@ -1,0 +1,1 @@
+"""The engine: what happens to a batch, whatever runs it."""

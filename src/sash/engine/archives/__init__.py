@@ -1,0 +1,1 @@
+"""Archives as outputs of a run."""

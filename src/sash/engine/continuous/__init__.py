@@ -1,0 +1,1 @@
+"""Continuous operators: rows go in, changes of answers come out."""

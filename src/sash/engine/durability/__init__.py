@@ -1,0 +1,1 @@
+"""What a restart needs: the checkpoint, and the files of state."""

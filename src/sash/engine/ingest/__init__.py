@@ -1,0 +1,1 @@
+"""What a batch reads, in which order, and what of it is late, rejected or retained."""

@@ -1,0 +1,1 @@
+"""Periodic queries: groups of queries, and the synopses that they share."""

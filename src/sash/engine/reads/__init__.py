@@ -1,0 +1,1 @@
+"""One-time queries: of a run, of a checkpoint, of archives."""

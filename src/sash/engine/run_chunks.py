@@ -1,0 +1,71 @@
+"""Running the chunks of a batch, and once more those that judged a late row wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from sash.connectors.sources import Chunk
+from sash.engine.batch_result import Harvest, PartHarvest
+from sash.engine.ingest.feed import Entry
+from sash.engine.ingest.first_stage import Awaited, Bar, ChunkResult, misjudged, tell_lateness
+from sash.engine.ingest.watermarks import Streams
+from sash.engine.query_executor import QueryPlane
+
+Bars = Mapping[tuple[str, int], Bar]
+"""By what the rows of each chunk are judged, by (stream, sequence)."""
+RunBatch = Callable[[Entry, Sequence[Chunk], Bars], Harvest]
+"""Runs chunks of a batch, all of them or some once more; where operators run in tasks, those, too."""
+
+
+def run_exactly(
+    entry: Entry,
+    run: RunBatch,
+    plane: QueryPlane,
+    streams: Streams,
+    awaited: Mapping[str, tuple[Awaited, ...]],
+    *,
+    in_tasks: bool,
+) -> Harvest:
+    """What a batch gives; `in_tasks`: operators run there, not here."""
+    bars = plane.clock.bars(streams)
+    given: dict[tuple[str, int], Bar] = {}
+    begun: set[str] = set()
+    for chunk in entry.chunks:
+        # Tasks do not know what the chunks before theirs bring.
+        is_exact = chunk.stream not in begun
+        begun.add(chunk.stream)
+        limit, told = entry.limits.get(chunk.stream), awaited.get(chunk.stream, ())
+        bar = Bar(bars[chunk.stream], limit, is_exact, told)
+        given[chunk.stream, chunk.sequence] = bar
+    harvest = run(entry, entry.chunks, given)
+    has_operators = bool(plane.plan.continuous or plane.plan.one_time or plane.kept.divided)
+    is_divided = in_tasks and has_operators
+    # Each time at least the first chunk that was wrong becomes right.
+    while wrong := misjudged(harvest.results, bars, plane.clock.slacks):
+        given.update({at: replace(given[at], newest=newest, is_exact=True) for at, newest in wrong.items()})
+        if is_divided:
+            # The operators have not taken in anything that is wrong, and wait for the rest.
+            harvest = run(entry, entry.chunks, given)
+        else:
+            again = [chunk for chunk in entry.chunks if (chunk.stream, chunk.sequence) in wrong]
+            right = [r for r in harvest.results if (r.stream, r.sequence) not in wrong]
+            harvest = replace(harvest, results=[*right, *run(entry, again, given).results])
+    results = tell_lateness(harvest.results, bars, plane.clock.slacks)
+    parts = harvest.parts if in_tasks else _scanned(results, plane)
+    return replace(harvest, results=results, parts=parts)
+
+
+def _scanned(results: Sequence[ChunkResult], plane: QueryPlane) -> dict[int, PartHarvest]:
+    """The rows of scans, where all operators are here: they are for them."""
+    parts = {}
+    for number, part in plane.parts.items():
+        rows = [
+            (scan.name, result.sequence, rows.delta)
+            for result in results
+            for rows in result.scanned
+            for scan in part.plan.scans
+            if plane.scans[scan.name] == rows.scan
+        ]
+        parts[number] = PartHarvest(tuple(rows))
+    return parts

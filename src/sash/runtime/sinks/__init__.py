@@ -1,6 +1,0 @@
-"""Sinks: where a query's answers go, each row once whatever happens to the run."""
-
-from sash.runtime.sinks.base import Committed, Sink
-from sash.runtime.sinks.registry import SCHEMES, open_sink
-
-__all__ = ["SCHEMES", "Committed", "Sink", "open_sink"]
