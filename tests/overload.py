@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.change_logs import Contents
 
-from sash.engine.observe.report import BatchReport, Refreshed, Silent
+from sash.engine.observe.report import BatchReport, QueryRefreshStats, Silent
 from sash.lang import bind_program
 from sash.runtime.run import run_program
 
@@ -35,7 +35,7 @@ class Overload(Silent):
     last: int
     queries: int
     stop: threading.Event = field(default_factory=threading.Event)
-    fares: list[dict[str, Refreshed]] = field(default_factory=list)
+    fares: list[dict[str, QueryRefreshStats]] = field(default_factory=list)
 
     def batch(self, report: BatchReport) -> None:
         fares = dict(report.refresh())

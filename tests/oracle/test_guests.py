@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.change_logs import at, contents
 
-from sash.engine.control_channel import Desk, Served
+from sash.engine.control_channel import ControlChannel, Served
 from sash.engine.engine import Engine
 from sash.lang import Program, bind_program
 from sash.runtime.run import run_program
@@ -70,7 +70,7 @@ def made(draw: st.DrawFn) -> Made:
     return Made(select, other, rows, comes, goes, draw(st.integers(1, 6)), stops, limit)
 
 
-class Schedule(Desk):
+class Schedule(ControlChannel):
     def __init__(self, example: Made, batch: int) -> None:
         super().__init__()
         self.example, self.batch = example, batch

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.change_logs import at, contents
 
-from sash.engine.control_channel import Desk, Served
+from sash.engine.control_channel import ControlChannel, Served
 from sash.engine.engine import Engine
 from sash.lang import Program, bind_program
 from sash.runtime.run import run_program
@@ -57,7 +57,7 @@ class Life:
 
 
 @dataclass(eq=False)
-class Schedule(Desk):
+class Schedule(ControlChannel):
     queries: tuple[Query, ...]
     lives: dict[str, Life] = field(default_factory=dict)
     at: int = 0

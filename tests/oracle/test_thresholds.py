@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.change_logs import at, contents
 from tests.oracle.test_guests import STREAM
 
-from sash.engine.control_channel import Desk, Served
+from sash.engine.control_channel import ControlChannel, Served
 from sash.engine.engine import Engine
 from sash.engine.periodic import groups
 from sash.lang import Program, bind_program
@@ -78,7 +78,7 @@ def made(draw: st.DrawFn) -> Made:
     return Made(selects, stays, rows, draw(st.integers(2, 6)), stops)
 
 
-class Schedule(Desk):
+class Schedule(ControlChannel):
     def __init__(self, example: Made, batch: int) -> None:
         super().__init__()
         self.example, self.batch = example, batch

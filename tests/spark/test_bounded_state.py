@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from tests.spark.kit import Watching, run
 
-from sash.engine.batch_result import Harvest
+from sash.engine.batch_result import BatchResult
 from sash.engine.observe.report import BatchReport
-from sash.engine.query_executor import QueryPlane
+from sash.engine.query_executor import QueryExecutor
 
 PROGRAM = """
 CREATE STREAM packets (ts TIMESTAMP, src STRING, port BIGINT, length BIGINT)
@@ -30,10 +30,10 @@ def test_neither_memory_nor_checkpoint_grows_with_the_input(
 ) -> None:
     live: list[int] = []
     files: list[int] = []
-    answer = QueryPlane.answer
+    answer = QueryExecutor.answer
 
     def measured(
-        plane: QueryPlane, batch: int, harvest: Harvest, seconds: float | None
+        plane: QueryExecutor, batch: int, harvest: BatchResult, seconds: float | None
     ) -> Iterator[tuple[str, pa.Table]]:
         yield from answer(plane, batch, harvest, seconds)
         live.append(plane.live_rows)
@@ -41,7 +41,7 @@ def test_neither_memory_nor_checkpoint_grows_with_the_input(
     def count_files(report: BatchReport) -> None:
         files.append(sum(1 for part in ("panes", "feed") for _ in (checkpoint / part).iterdir()))
 
-    monkeypatch.setattr(QueryPlane, "answer", measured)
+    monkeypatch.setattr(QueryExecutor, "answer", measured)
     checkpoint = tmp_path / "checkpoint"
     summary = run(
         tmp_path,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.spark.kit import run, write_csv
 
-from sash.engine.reads.checkpoint_reader import Peek
+from sash.engine.reads.checkpoint_reader import CheckpointReader
 
 PROGRAM = """
 CREATE STREAM s (t BIGINT, k STRING, n BIGINT) TIMESTAMP BY t RETAIN 40 SEC FROM 'csv:s*.csv';
@@ -21,7 +21,7 @@ def test_tasks_write_the_indexes_that_questions_probe(tmp_path: Path) -> None:
     for number in range(2):
         write_csv(tmp_path / f"s{number}.csv", "t,k,n", rows[300 * number : 300 * number + 300])
     run(tmp_path, PROGRAM, checkpoint=tmp_path / "state", batch_rows=200)
-    peek = Peek(tmp_path / "state")
+    peek = CheckpointReader(tmp_path / "state")
     kept = peek.snapshot().kept
     names = {path.name for path in (tmp_path / "state" / "retained").iterdir()}
     assert names == {name for file in kept for name in (file.name, file.index(1), file.index(2))}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.spark.kit import run, tuples, write_csv
 
-from sash.engine.reads.checkpoint_reader import Peek
+from sash.engine.reads.checkpoint_reader import CheckpointReader
 
 PROGRAM = """
 CREATE STREAM packets (t BIGINT, src STRING, length BIGINT) TIMESTAMP BY t RETAIN 1 MIN
@@ -68,7 +68,8 @@ def test_spark_answers_from_values_as_one_process_does(tmp_path: Path) -> None:
         "WHERE p.src = q.src AND q.length = 12"
     )
     found = [
-        Peek(tmp_path / f"state-{runtime}").ask(ask).table.to_pylist() for runtime in ("inline", "spark")
+        CheckpointReader(tmp_path / f"state-{runtime}").ask(ask).table.to_pylist()
+        for runtime in ("inline", "spark")
     ]
     assert len(found[0]) > 20
     assert sorted(map(repr, found[0])) == sorted(map(repr, found[1]))

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.continuous.continuous import ContinuousPlane
+from sash.engine.continuous.continuous import ContinuousExecutor
 from sash.engine.ingest.scans import ScanRows, scan_rows
 from sash.lang import bind_program
 from sash.operators.delta import NEVER, Delta, empty_delta
@@ -86,7 +86,7 @@ class Query:
     def __init__(self, case: Case, window: int, seed: int) -> None:
         program = bind_program(case.text(window))
         self.plan: RunPlan = plan_run(program)
-        self.plane = ContinuousPlane(self.plan)
+        self.plane = ContinuousExecutor(self.plan)
         self._definitions = {stream.name: stream for stream in self.plan.streams}
         self._keys = max(1, round(case.spread * window))
         self._random = np.random.Generator(np.random.Philox(key=seed))

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from sash.connectors.sources import Chunk
 from sash.connectors.sources.packets import read_packets
-from sash.engine.observe.report import BatchReport, Refreshed, Silent
+from sash.engine.observe.report import BatchReport, QueryRefreshStats, Silent
 from sash.lang import bind_program
 from sash.plan.refresh import ELASTIC, EXACT
 from sash.runtime.run import run_program
@@ -68,7 +68,7 @@ class Watch(Silent):
     seconds: float
     stop: threading.Event = field(default_factory=threading.Event)
     reports: list[BatchReport] = field(default_factory=list)
-    fares: list[Mapping[str, Refreshed]] = field(default_factory=list)
+    fares: list[Mapping[str, QueryRefreshStats]] = field(default_factory=list)
     answers: dict[str, dict[int, pa.Table]] = field(default_factory=lambda: defaultdict(dict))
     chance: random.Random = field(default_factory=lambda: random.Random(5))
     given: int = 0

@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 
 from sash.engine.ingest.retained_files import FIRST, in_order
 from sash.engine.ingest.scans import scan_rows
-from sash.engine.reads.checkpoint_reader import Peek, question_in
+from sash.engine.reads.checkpoint_reader import CheckpointReader, question_in
 from sash.engine.reads.index_probe import OpenFile, Probe
 from sash.engine.reads.one_time_query import look
-from sash.engine.reads.snapshot_registry import Ledger
+from sash.engine.reads.snapshot_registry import SnapshotRegistry
 from sash.errors import InternalError
 from sash.lang import Known, bind_program
 from sash.plan.run_plan import plan_run
@@ -104,8 +104,8 @@ class _Asked:
 
     def __init__(self, folder: Path, state: str) -> None:
         self._folder = folder
-        self._snapshot = Peek(folder / state).snapshot()
-        self._ledger = Ledger()
+        self._snapshot = CheckpointReader(folder / state).snapshot()
+        self._ledger = SnapshotRegistry()
         (stream,) = bind_program(_STREAM).streams
         self._known = Known(streams={stream.name: stream})
         self._ledger.commit(self._snapshot, {"p": stream.retain or 0})

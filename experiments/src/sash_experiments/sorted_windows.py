@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sash.engine.continuous.continuous import ContinuousPlane
+from sash.engine.continuous.continuous import ContinuousExecutor
 from sash.engine.ingest.scans import scan_rows
 from sash.errors import InternalError
 from sash.lang import bind_program
@@ -99,7 +99,7 @@ class _Query:
         )
         query = f"CREATE QUERY q INTO 'noop:' AS {case.select.format(n=sub_windows)};"
         self._plan = plan_run(bind_program(declared + query))
-        self._plane = ContinuousPlane(self._plan)
+        self._plane = ContinuousExecutor(self._plan)
         self._first = dict.fromkeys("ab", SECOND)
         self._batch = -1
 

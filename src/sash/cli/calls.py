@@ -161,9 +161,9 @@ def explain(
 ) -> str:
     """`checkpoint`: that of a run of the program, of which something is to be said, too."""
     from sash.engine.observe.explaining import PLANNED, explained
-    from sash.engine.reads.checkpoint_reader import Peek
+    from sash.engine.reads.checkpoint_reader import CheckpointReader
 
-    fares = PLANNED if checkpoint is None else Peek(checkpoint).fares()
+    fares = PLANNED if checkpoint is None else CheckpointReader(checkpoint).fares()
     return explained(program, form, query, run, fares)
 
 
@@ -260,7 +260,7 @@ def ask(
     A line more for each column that is approximate.
     """
     from sash.cli.format import instant
-    from sash.engine.reads.checkpoint_reader import Peek, ask_archives
+    from sash.engine.reads.checkpoint_reader import CheckpointReader, ask_archives
     from sash.errors import UserError
     from sash.operators.bounds import told_bounds
     from sash.transactions.events import Isolation
@@ -279,7 +279,7 @@ def ask(
     if checkpoint is None:
         answer = ask_archives(archives, text, version)
     else:
-        peek = Peek(checkpoint)
+        peek = CheckpointReader(checkpoint)
         answer = peek.ask(text, isolation=None if isolation is None else Isolation(isolation))
         streams = peek.known().streams.values()
         units = {stream.unit if stream.has_integer_time else None for stream in streams}

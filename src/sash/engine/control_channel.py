@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from sash.engine.reads.snapshot_registry import Ledger
+from sash.engine.reads.snapshot_registry import SnapshotRegistry
 from sash.engine.stopping import Abandoned
 from sash.lang import Program
 
@@ -21,12 +21,12 @@ class Served(Protocol):
     """The run, as the desk sees it."""
 
     @property
-    def ledger(self) -> Ledger | None: ...
+    def ledger(self) -> SnapshotRegistry | None: ...
 
     def change(self, program: Program) -> None: ...
 
 
-class Desk:
+class ControlChannel:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._asked: list[tuple[Program, Callable[[], None], Future[None]]] = []
@@ -54,7 +54,7 @@ class Desk:
         return True
 
     @property
-    def ledger(self) -> Ledger | None:
+    def ledger(self) -> SnapshotRegistry | None:
         """The committed states of the run; None before it has begun."""
         return None if self._run is None else self._run.ledger
 

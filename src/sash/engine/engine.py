@@ -27,10 +27,10 @@ import pyarrow as pa
 
 from sash.connectors.sources import Source, open_source
 from sash.engine.admission import admit_number, admit_state
-from sash.engine.batch_result import Harvest
+from sash.engine.batch_result import BatchResult
 from sash.engine.continuous.partitions import (
     MAIL,
-    PartTurn,
+    JobTurn,
     Routes,
     Turn,
     cell_name,
@@ -38,20 +38,20 @@ from sash.engine.continuous.partitions import (
     part_of,
     routes,
 )
-from sash.engine.durability.checkpoint import CELLS, FEED, Checkpoint, Manifest, PartState
+from sash.engine.durability.checkpoint import CELLS, FEED, Checkpoint, JobState, Manifest
 from sash.engine.durability.feed_log import FeedLog
-from sash.engine.durability.files import told
+from sash.engine.durability.files import translate_os_errors
 from sash.engine.durability.operator_state import StateFile
 from sash.engine.durability.pane_files import PANES, PaneFile, PaneFolder, still_needed
-from sash.engine.durability.plan_store import Recipe, fingerprint
-from sash.engine.ingest.dead_letters import Aside
+from sash.engine.durability.plan_store import StoredPlan, fingerprint
+from sash.engine.ingest.dead_letters import DeadLetters
 from sash.engine.ingest.feed import Entry, Feeder, identity
 from sash.engine.ingest.first_stage import ChunkResult, largest_jump
 from sash.engine.ingest.loss import LossWatch, late_slacks
 from sash.engine.ingest.pacing import FIRST_ROWS, BatchSize
 from sash.engine.ingest.relations import read_relations
 from sash.engine.ingest.retained_files import FIRST, Keep
-from sash.engine.ingest.retention import Keeping
+from sash.engine.ingest.retention import Retention
 from sash.engine.ingest.scans import scan_rows
 from sash.engine.ingest.watermarks import StreamState, advanced, begun, moved_on
 from sash.engine.observe.limits import Guard, Limits, default_state
@@ -62,19 +62,19 @@ from sash.engine.observe.stopwatch import Stopwatch
 from sash.engine.options import DEFAULT_BATCH_ROWS, DEFAULT_TRIGGERS, Options
 from sash.engine.outputs import BatchAnswers, Outputs, check_places
 from sash.engine.periodic.groups import latest
-from sash.engine.periodic.partitioned import DividedPlan, DividedTurn
+from sash.engine.periodic.partitioned import PartitionedPlan, PartitionedTurn
 from sash.engine.periodic.refreshing import Refreshing
-from sash.engine.periodic.repartitioning import crowded
+from sash.engine.periodic.repartitioning import groups_to_repartition
 from sash.engine.periodic.synopsis_set import Firsts
-from sash.engine.plan_diff import Difference, difference, only, refreshed_as_in, refuse_another_program
-from sash.engine.query_executor import QueryPlane
+from sash.engine.plan_diff import PlanDiff, difference, only, refreshed_as_in, refuse_another_program
+from sash.engine.query_executor import QueryExecutor
 from sash.engine.reads.final_queries import answered_once, check_questions
-from sash.engine.reads.snapshot_registry import Ledger
+from sash.engine.reads.snapshot_registry import SnapshotRegistry
 from sash.engine.reads.synopsis_read import KeptPanes
 from sash.engine.run_chunks import RunBatch, run_exactly
 from sash.engine.starts import RowsKnown, awaited, gone_on, starts_of
 from sash.engine.stopping import Abandoned, keep_on
-from sash.engine.streaming_job import Part, narrow
+from sash.engine.streaming_job import StreamingJob, drop_queries
 from sash.errors import InternalError, SashError, TimeJump
 from sash.lang import Program
 from sash.lang.bound import QueryDefinition, StreamDefinition
@@ -120,7 +120,7 @@ class Engine:
         planned = whole_of(self._planned)
         check_questions(program, planned.streams)
         refreshing = Refreshing(POLICIES[options.policy], usual=options.refresh)
-        self.plane = QueryPlane(refreshing=refreshing)
+        self.plane = QueryExecutor(refreshing=refreshing)
         self._admit(planned, program, len(planned.definitions))
         self._sources = {stream.name: self._open_source(stream) for stream in planned.streams}
         durable = options.checkpoint is not None
@@ -131,7 +131,7 @@ class Engine:
         if options.checkpoint is not None:
             self._checkpoint = Checkpoint(options.checkpoint, runtime, options.base_dir)
         aside = options.aside or (options.checkpoint or options.base_dir) / "aside"
-        self._aside = Aside(aside, durable=durable)
+        self._aside = DeadLetters(aside, durable=durable)
         if options.aside is not None or options.checkpoint is None:
             self._aside.check()
         self._feeder = _feeder(options, runtime, cores)
@@ -148,7 +148,7 @@ class Engine:
         self._feed_log: FeedLog | None = None
         # How many parts the run has had.
         self._made = 0
-        self._keeping = Keeping(self._state, durable=durable)
+        self._keeping = Retention(self._state, durable=durable)
         # How far things are with the last batch taken; the plane may be one batch behind.
         self.streams: Mapping[str, StreamState] = {}
         self.firsts: Firsts = {}
@@ -189,7 +189,7 @@ class Engine:
         return self._is_last_taken
 
     @property
-    def ledger(self) -> Ledger | None:
+    def ledger(self) -> SnapshotRegistry | None:
         """The committed states, for questions."""
         return self._keeping.ledger
 
@@ -211,10 +211,10 @@ class Engine:
         assert self._panes is not None
         return self._panes.directory
 
-    def divided_plan(self) -> DividedPlan:
+    def divided_plan(self) -> PartitionedPlan:
         """What partitions must know of the synopses that they have, as of `version`."""
         plane = self.plane
-        return DividedPlan.of(self.plan, plane.readers, plane.kept.divided, self._program.indexes)
+        return PartitionedPlan.of(self.plan, plane.readers, plane.kept.divided, self._program.indexes)
 
     def _open_source(self, stream: StreamDefinition) -> Source:
         source = open_source(stream, self.options.base_dir)
@@ -240,7 +240,7 @@ class Engine:
         self._keeping.begin(start, self.options)
         if self.partitions is not None:
             for directory in (self.cells_directory, self.panes_directory):
-                with told(directory, "make"):
+                with translate_os_errors(directory, "make"):
                     directory.mkdir(exist_ok=True)
         if self._manifest is None:
             self._set([])
@@ -263,13 +263,13 @@ class Engine:
                     f"the output of query {name} cannot be taken back: after a restart rows may come twice"
                 )
 
-    def _planned_before(self, manifest: Manifest) -> list[Part]:
+    def _planned_before(self, manifest: Manifest) -> list[StreamingJob]:
         """The parts of the run, planned as they were; CheckpointError if the state is of another plan."""
         assert self._checkpoint is not None
         # Operators stay divided as they were.
         self.partitions = manifest.partitions
         usual = {fingerprint(plan): plan for plan in self._planned}
-        parts: list[Part] = []
+        parts: list[StreamingJob] = []
         hosts: dict[str, SynopsisSpec] = {}
         joins: list[SharedJoin] = []
         for saved in manifest.parts:
@@ -282,11 +282,11 @@ class Engine:
             part.first = saved.first
             recipe.check(digest(part.continuous.outline()))
             parts.append(part)
-        return narrow(parts, {saved.number: saved.dropped for saved in manifest.parts})
+        return drop_queries(parts, {saved.number: saved.dropped for saved in manifest.parts})
 
-    def _resume(self, manifest: Manifest, parts: Sequence[Part], change: Difference) -> None:
+    def _resume(self, manifest: Manifest, parts: Sequence[StreamingJob], change: PlanDiff) -> None:
         assert self._checkpoint is not None
-        parts = narrow(parts, change.gone)
+        parts = drop_queries(parts, change.gone)
         self.throughs = {saved.number: saved.through for saved in manifest.parts}
         positions = self._take_streams(manifest)
         self.firsts = {saved.number: saved.first for saved in manifest.parts}
@@ -324,7 +324,7 @@ class Engine:
             program, asked = only(self._program, change.new)
             plans = self._plan(program, asked)
             starts = self._starts(plans)
-            self._set(narrow(parts, {}, plans))
+            self._set(drop_queries(parts, {}, plans))
             self._add(plans, self._read_relations(plans), starts)
             self._publish()
         self._is_last_taken = self._feeder.is_finished
@@ -348,14 +348,14 @@ class Engine:
         """The plans of queries that come; what their operators refuse is refused now, before a change."""
         plans = plan_parts(program, self._made, asked, self._hosts(program), self.plane.join_hosts)
         for plan in plans:
-            Part(plan, is_cut=self.partitions is not None).close()
+            StreamingJob(plan, is_cut=self.partitions is not None).close()
         return plans
 
-    def _part(self, plan: RunPlan, since: int | None, complete_since: Mapping[str, int]) -> Part:
+    def _part(self, plan: RunPlan, since: int | None, complete_since: Mapping[str, int]) -> StreamingJob:
         # Without a checkpoint nobody can go on from what is written here.
         directory = None if self._checkpoint is None else self._checkpoint.cells
         is_cut = self.partitions is not None
-        return Part(
+        return StreamingJob(
             plan, directory, is_cut=is_cut, since=since, complete_since=complete_since, look=self.look
         )
 
@@ -405,7 +405,7 @@ class Engine:
         self.streams = {name: state for name, state in self.streams.items() if name in here}
         self._program = program
         with self._turn:
-            self._set(narrow(list(self.plane.parts.values()), change.gone, plans))
+            self._set(drop_queries(list(self.plane.parts.values()), change.gone, plans))
             if change.new:
                 self._add(plans, relations, starts)
             if self.committed >= 0:
@@ -478,7 +478,7 @@ class Engine:
             part = self._part(plan, since[plan.number], self._complete_since(plan))
             if self._checkpoint is not None:
                 operators = digest(part.continuous.outline())
-                self._checkpoint.save_recipe(Recipe.of(plan, self._program, hosts, operators))
+                self._checkpoint.save_recipe(StoredPlan.of(plan, self._program, hosts, operators))
             self._made = part.number + 1
             known = {s.name: self.streams[s.name].first for s in plan.streams if s.name in self.streams}
             there = {name: first for name, first in known.items() if first is not None}
@@ -505,7 +505,7 @@ class Engine:
                     self.streams = {**self.streams, stream.name: StreamState(joined=joined)}
         return since
 
-    def _begin(self, part: Part, relations: Mapping[str, Delta]) -> None:
+    def _begin(self, part: StreamingJob, relations: Mapping[str, Delta]) -> None:
         """Give a new part what was there before it."""
         plan = part.plan
         own = [relation.name for relation in plan.relations if relation.is_static]
@@ -527,7 +527,7 @@ class Engine:
             )
         self.outputs.answered.update(dict.fromkeys((query.name for query in plan.definitions), 0))
 
-    def _kept_for(self, part: Part) -> list[tuple[str, int, Delta]]:
+    def _kept_for(self, part: StreamingJob) -> list[tuple[str, int, Delta]]:
         """New queries begin with the rows that their streams keep: synopses take them in, scans are given."""
         plan = part.plan
         found: list[tuple[str, int, Delta]] = []
@@ -546,7 +546,7 @@ class Engine:
         self.firsts = {**self.firsts, plan.number: first}
         return found
 
-    def _set(self, parts: Sequence[Part]) -> None:
+    def _set(self, parts: Sequence[StreamingJob]) -> None:
         """Go on with these parts."""
         used = {stream.name: stream for part in parts for stream in part.plan.streams}
         # Streams that nobody reads at the moment stay, if they are streams of the program and of this run.
@@ -605,7 +605,7 @@ class Engine:
         """Groupings that are too large for the driver, with the reason."""
         if self.partitions is None or not self._has_panes:
             return {}
-        return crowded(self.plane.kept, self.options.max_driver_groups, self._bound_of_state)
+        return groups_to_repartition(self.plane.kept, self.options.max_driver_groups, self._bound_of_state)
 
     @property
     def _live_queries(self) -> frozenset[str]:
@@ -715,7 +715,7 @@ class Engine:
     def turn(self, entry: Entry) -> Turn:
         """What partitions must know to take part in the next batch."""
         parts = {
-            number: PartTurn(
+            number: JobTurn(
                 self.firsts[number],
                 part.sources,
                 self.throughs[number],
@@ -726,7 +726,7 @@ class Engine:
             for number, part in self.plane.parts.items()
         }
         clock, streams = self.plane.clock, self.streams
-        divided = DividedTurn(self.version, tuple(self._divided_files)) if self.routes.divided else None
+        divided = PartitionedTurn(self.version, tuple(self._divided_files)) if self.routes.divided else None
         return Turn(entry.number, clock, streams, tuple(entry.ended), entry.beats, parts, divided)
 
     def files_before(self, stage: int, partition: int) -> dict[int, tuple[StateFile, ...]]:
@@ -755,7 +755,7 @@ class Engine:
     def _complete(
         self,
         entry: Entry,
-        harvest: Harvest,
+        harvest: BatchResult,
         streams: Mapping[str, StreamState],
         firsts: Firsts,
         watch: Stopwatch,
@@ -813,7 +813,7 @@ class Engine:
         ]
         return max(moved) / 1e6 - watch.total - self._rest if moved else None
 
-    def _commit(self, entry: Entry, harvest: Harvest) -> None:
+    def _commit(self, entry: Entry, harvest: BatchResult) -> None:
         definitions, passed = self.plan.streams, self.plane.passed
         try:
             sinks = self.outputs.commit(self.plane.watermarks, self.plane.streams, is_last=entry.is_last)
@@ -841,7 +841,7 @@ class Engine:
                     {**harvest.files, **self.plane.files},
                     self.partitions,
                     tuple(
-                        PartState(
+                        JobState(
                             p.number, p.first, tuple(sorted(p.dropped)), p.since, p.complete_since, p.through
                         )
                         for p in parts
@@ -867,7 +867,7 @@ class Engine:
         if self._panes is not None:
             self._panes.clear(entry.number, self._keeping.read_panes)
 
-    def _save_panes(self, batch: int, harvest: Harvest) -> tuple[PaneFile, ...]:
+    def _save_panes(self, batch: int, harvest: BatchResult) -> tuple[PaneFile, ...]:
         """Write what the batch adds to the driver's synopses; gives all pane files that windows need."""
         if self._panes is None:
             return ()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sash.engine.streaming_job import Part
+from sash.engine.streaming_job import StreamingJob
 from sash.errors import CheckpointError
 from sash.lang import Program
 from sash.lang.bound import QueryDefinition, RelationDefinition, StreamDefinition
@@ -15,7 +15,7 @@ from sash.plan.run_plan import RunPlan, asked_in, standing_in
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PlanDiff:
     """`gone` are queries by part, `new` those to be planned, `changed` those that are both.
 
     A query has changed, too, if a stream or relation that it reads has.
@@ -27,7 +27,7 @@ class Difference:
     stay: int
 
 
-def difference(parts: Iterable[Part], program: Program) -> Difference:
+def difference(parts: Iterable[StreamingJob], program: Program) -> PlanDiff:
     wanted = {query.name: query for query in (*standing_in(program), *asked_in(program))}
     sources = _by_name(program)
     gone: dict[int, frozenset[str]] = {}
@@ -46,7 +46,7 @@ def difference(parts: Iterable[Part], program: Program) -> Difference:
         if leaving:
             gone[part.number] = frozenset(leaving)
     new = tuple(name for name in wanted if name not in staying)
-    return Difference(gone, new, tuple(changed), len(staying))
+    return PlanDiff(gone, new, tuple(changed), len(staying))
 
 
 def is_same(one: QueryDefinition | None, other: QueryDefinition) -> bool:
@@ -82,7 +82,7 @@ def only(program: Program, queries: Collection[str]) -> tuple[Program, tuple[Que
     return replace(program, queries=standing, archives=archives, statements=()), asked
 
 
-def refuse_another_program(directory: Path, change: Difference) -> None:
+def refuse_another_program(directory: Path, change: PlanDiff) -> None:
     """Queries may come and go between two runs, but a name must not come to mean something else."""
     if change.stay and not change.changed:
         return

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from sash.connectors.sources import Source, check_ends, open_source
 from sash.engine.outputs import Outputs, check_places
-from sash.engine.query_executor import QueryPlane
+from sash.engine.query_executor import QueryExecutor
 from sash.engine.reads.final_queries import check_questions
-from sash.engine.streaming_job import Part
+from sash.engine.streaming_job import StreamingJob
 from sash.errors import SourceError, UserError
 from sash.lang import Program
 from sash.plan.choices import check_options
@@ -65,8 +65,8 @@ def refuse_what_cannot_run(program: Program) -> None:
 def build_operators(plans: tuple[RunPlan, ...], program: Program) -> None:
     """Build the operators and synopses of a run, also as partitions have them, and let go of them."""
     # A dataflow is built whole, as it runs without partitions, before it is cut into stages.
-    parts = [Part(plan, is_cut=True) for plan in plans]
-    plane = QueryPlane(parts)
+    parts = [StreamingJob(plan, is_cut=True) for plan in plans]
+    plane = QueryExecutor(parts)
     plane.kept.index_values(program.indexes)
     for part in parts:
         part.close()

@@ -14,16 +14,16 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.batch_result import Harvest
+from sash.engine.batch_result import BatchResult
 from sash.engine.durability.operator_state import StateFile
 from sash.engine.ingest.watermarks import Clock, Streams, StreamState, by_stream, moved_on
-from sash.engine.observe.report import DRIVER, AnswerRecord, Held, Refreshed
+from sash.engine.observe.report import DRIVER, AnswerRecord, Held, QueryRefreshStats
 from sash.engine.periodic.groups import QueryGroup, Reached
-from sash.engine.periodic.partitioned import DividedGiven
+from sash.engine.periodic.partitioned import PartitionedResult
 from sash.engine.periodic.refreshing import Answered, Refreshing, Saved, exact_fares, join_fares
-from sash.engine.periodic.synopsis_set import Firsts, Readers, SynopsisPlane
+from sash.engine.periodic.synopsis_set import Firsts, Readers, SynopsisSet
 from sash.engine.starts import begins_in, whole_of, wholes_in
-from sash.engine.streaming_job import Part
+from sash.engine.streaming_job import StreamingJob
 from sash.lang.algebra import Node, Stream, Window
 from sash.lang.bound import QueryDefinition, StreamDefinition
 from sash.operators.build import guests_of
@@ -42,14 +42,14 @@ from sash.synopses.changes import merged
 _LONG_AGO = -(1 << 62)
 
 
-class QueryPlane:
+class QueryExecutor:
     """`scans` says under which name the scan of a part is done."""
 
-    def __init__(self, parts: Iterable[Part] = (), refreshing: Refreshing | None = None) -> None:
+    def __init__(self, parts: Iterable[StreamingJob] = (), refreshing: Refreshing | None = None) -> None:
         self.refreshing = refreshing or Refreshing()
-        self.kept = SynopsisPlane(self.refreshing.is_elastic)
+        self.kept = SynopsisSet(self.refreshing.is_elastic)
         # What partitions hold of the synopses that they have, and what they have chosen.
-        self._elsewhere: dict[int, DividedGiven] = {}
+        self._elsewhere: dict[int, PartitionedResult] = {}
         # What came of a stream by this instant no query waits for any more; rows are kept from it on back.
         self.passed: dict[str, int] = {}
         # How far parts, and queries that pass boundaries over, were before the last batch.
@@ -89,7 +89,7 @@ class QueryPlane:
         """The watermark of who reads these streams."""
         return self.clock.through(self.streams, tuple(sources))
 
-    def change(self, parts: Iterable[Part], streams: Iterable[StreamDefinition]) -> None:
+    def change(self, parts: Iterable[StreamingJob], streams: Iterable[StreamDefinition]) -> None:
         """Go on with these parts and streams; `self.streams` must be set to how far those are."""
         self.parts = {part.number: part for part in parts}
         plan, self.scans = united([part.plan for part in self.parts.values()])
@@ -116,7 +116,7 @@ class QueryPlane:
     def absorb_partial(self, partial: Partial) -> None:
         self.kept.absorb(partial)
 
-    def absorb(self, harvest: Harvest, streams: Streams, firsts: Firsts) -> None:
+    def absorb(self, harvest: BatchResult, streams: Streams, firsts: Firsts) -> None:
         """Take in a batch, whose results are in order of arrival; the rest is how far it brings us."""
         for result in harvest.results:
             for partial in result.partials:
@@ -138,7 +138,7 @@ class QueryPlane:
         self.kept.begin(firsts)
 
     def answer(
-        self, batch: int, harvest: Harvest, seconds: float | None = None
+        self, batch: int, harvest: BatchResult, seconds: float | None = None
     ) -> Iterator[tuple[str, pa.Table]]:
         """Move to the clock and give the answers of every boundary on the way, those of a query in order.
 
@@ -249,7 +249,7 @@ class QueryPlane:
         """The microseconds in an instant of each query."""
         return {name: unit for part in self.parts.values() for name, unit in self._units(part).items()}
 
-    def _units(self, part: Part) -> dict[str, int]:
+    def _units(self, part: StreamingJob) -> dict[str, int]:
         units = {stream.name: stream.unit if stream.has_integer_time else 1 for stream in part.plan.streams}
         found = {query.name: units[query.select.stream] for query in part.plan.queries}
         for query in part.plan.continuous:
@@ -286,7 +286,7 @@ class QueryPlane:
 
     def _recorded(
         self, skipped: Mapping[str, int | None], queries: Collection[str] | None = None
-    ) -> Iterator[tuple[QueryDefinition, AnswerRecord, tuple[Part, int]]]:
+    ) -> Iterator[tuple[QueryDefinition, AnswerRecord, tuple[StreamingJob, int]]]:
         """The records of queries (None: of all) that have been answered, with their parts and units."""
         wholes, standing = self.whole_from(), self.refreshing.standing()
         for part in self.parts.values():
@@ -369,7 +369,7 @@ class QueryPlane:
             self._known_shared = shared_of(self.plan, self.plan.joins)
         return self._known_shared
 
-    def refreshed(self, now: float, live: Set[str]) -> dict[str, Refreshed]:
+    def refreshed(self, now: float, live: Set[str]) -> dict[str, QueryRefreshStats]:
         """How periodic queries are refreshed; `now` is the clock on the wall, by which `live` streams go."""
         elastic = self.refreshing.reported()
         watermarks = self.watermarks
@@ -481,7 +481,7 @@ def _bounds(plan: Node) -> Mapping[str, str]:
     return error_bounds(plan)
 
 
-def _put_together(plan: PeriodicPlan, divided: Sequence[DividedGiven]) -> Iterator[tuple[str, pa.Table]]:
+def _put_together(plan: PeriodicPlan, divided: Sequence[PartitionedResult]) -> Iterator[tuple[str, pa.Table]]:
     """The answers of queries whose groups are in partitions, of what those have given."""
     given: dict[str, list[pa.Table]] = defaultdict(list)
     for each in divided:

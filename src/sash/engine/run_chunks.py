@@ -6,27 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from sash.connectors.sources import Chunk
-from sash.engine.batch_result import Harvest, PartHarvest
+from sash.engine.batch_result import BatchResult, JobResult
 from sash.engine.ingest.feed import Entry
 from sash.engine.ingest.first_stage import Awaited, Bar, ChunkResult, misjudged, tell_lateness
 from sash.engine.ingest.watermarks import Streams
-from sash.engine.query_executor import QueryPlane
+from sash.engine.query_executor import QueryExecutor
 
 Bars = Mapping[tuple[str, int], Bar]
 """By what the rows of each chunk are judged, by (stream, sequence)."""
-RunBatch = Callable[[Entry, Sequence[Chunk], Bars], Harvest]
+RunBatch = Callable[[Entry, Sequence[Chunk], Bars], BatchResult]
 """Runs chunks of a batch, all of them or some once more; where operators run in tasks, those, too."""
 
 
 def run_exactly(
     entry: Entry,
     run: RunBatch,
-    plane: QueryPlane,
+    plane: QueryExecutor,
     streams: Streams,
     awaited: Mapping[str, tuple[Awaited, ...]],
     *,
     in_tasks: bool,
-) -> Harvest:
+) -> BatchResult:
     """What a batch gives; `in_tasks`: operators run there, not here."""
     bars = plane.clock.bars(streams)
     given: dict[tuple[str, int], Bar] = {}
@@ -56,7 +56,7 @@ def run_exactly(
     return replace(harvest, results=results, parts=parts)
 
 
-def _scanned(results: Sequence[ChunkResult], plane: QueryPlane) -> dict[int, PartHarvest]:
+def _scanned(results: Sequence[ChunkResult], plane: QueryExecutor) -> dict[int, JobResult]:
     """The rows of scans, where all operators are here: they are for them."""
     parts = {}
     for number, part in plane.parts.items():
@@ -67,5 +67,5 @@ def _scanned(results: Sequence[ChunkResult], plane: QueryPlane) -> dict[int, Par
             for scan in part.plan.scans
             if plane.scans[scan.name] == rows.scan
         ]
-        parts[number] = PartHarvest(tuple(rows))
+        parts[number] = JobResult(tuple(rows))
     return parts

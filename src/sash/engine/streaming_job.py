@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from sash.engine.continuous.continuous import ContinuousPlane
+from sash.engine.continuous.continuous import ContinuousExecutor
 from sash.engine.starts import begins_in
 from sash.engine.stopping import keep_on
 from sash.lang.bound import QueryDefinition
@@ -22,7 +22,7 @@ from sash.plan.join_guests import JoinGuest, served
 from sash.plan.run_plan import RunPlan
 
 
-class Part:
+class StreamingJob:
     """`plan` is that of the queries which are still there, `origin` that of all which came.
 
     `through` is the watermark up to which it has answered.
@@ -43,7 +43,7 @@ class Part:
         self.since = self.through = since
         self.complete_since = complete_since or {}
         self.dropped: frozenset[str] = frozenset()
-        self.continuous = ContinuousPlane(plan, directory, is_cut=is_cut, durable=durable, look=look)
+        self.continuous = ContinuousExecutor(plan, directory, is_cut=is_cut, durable=durable, look=look)
         self.first: Mapping[str, int] = {}
 
     @property
@@ -115,9 +115,9 @@ class Part:
         self.continuous.close()
 
 
-def narrow(
-    parts: Collection[Part], gone: Mapping[int, Collection[str]], coming: Iterable[RunPlan] = ()
-) -> list[Part]:
+def drop_queries(
+    parts: Collection[StreamingJob], gone: Mapping[int, Collection[str]], coming: Iterable[RunPlan] = ()
+) -> list[StreamingJob]:
     """Drop queries by part; gives the parts that are still needed, and closes the others.
 
     Synopses that queries of plans which are `coming` will read stay, too.

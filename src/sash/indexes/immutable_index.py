@@ -116,7 +116,7 @@ def hashes_of(words: pa.Array) -> Ints:
     return fingerprint([words], len(words)).first.view(np.int64)
 
 
-class StillIndex:
+class ImmutableIndex:
     """What `build_still` has made, wherever it lies: nothing is copied.
 
     At the address `header` kernels find what HEADER lists: addresses, 0 for no array, and sizes.

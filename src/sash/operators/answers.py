@@ -153,7 +153,7 @@ class ChangeLog(Answers):
         return changes
 
 
-class Lives(Answers):
+class LifetimeOutput(Answers):
     """What an archive is given: changes with foreseen ends, when time has passed a multiple of `every`.
 
     `life` is how long a row lives at most; None: nothing is foreseen, and every departure comes as a negative

@@ -29,7 +29,16 @@ from sash.lang.types import Type
 from sash.lang.values import Named, Scalar
 from sash.operators.aggregates.frequent_lists import SUB_WINDOWS, Cut
 from sash.operators.announce import Announcer
-from sash.operators.answers import Answers, ChangeLog, Limited, Lives, Once, Restored, Sequenced, Snapshots
+from sash.operators.answers import (
+    Answers,
+    ChangeLog,
+    LifetimeOutput,
+    Limited,
+    Once,
+    Restored,
+    Sequenced,
+    Snapshots,
+)
 from sash.operators.anti_join import AntiJoin
 from sash.operators.arrivals import ARRIVED, Arrivals
 from sash.operators.dataflow import Dataflow, Place, Vertex
@@ -55,7 +64,7 @@ from sash.operators.instants import Instants
 from sash.operators.join import JoinInput, WindowJoin
 from sash.operators.lookup_join import LookupJoin
 from sash.operators.multiplicities import Counted, Multiplicities
-from sash.operators.non_expiring import Lasting
+from sash.operators.non_expiring import NonExpiring
 from sash.operators.operator import Operator, arrow_types
 from sash.operators.projection import Projection
 from sash.operators.reading import Guests, Reading
@@ -288,7 +297,7 @@ class _Builder:
             edge = self._announced(edge, level.strategy)
         if limit is not None:
             edge = self._first_rows(node, level, edge, order, limit)
-        lives = Lives(
+        lives = LifetimeOutput(
             edge.fields,
             level.streams,
             level.step,
@@ -503,7 +512,7 @@ class _Builder:
 
     def _lasting(self, edge: Edge) -> Edge:
         """Rows of an INTERNAL window stay: they never leave, neither as foreseen nor before."""
-        vertex = self._vertex(Lasting(edge.fields), [edge], unchanged(edge.fields))
+        vertex = self._vertex(NonExpiring(edge.fields), [edge], unchanged(edge.fields))
         return Edge(vertex, edge.fields)
 
     def _explicit(self, operator: Operator, division: Division, *inputs: Edge) -> Edge:

@@ -11,7 +11,7 @@ from sash.operators.delta import NEVER, Delta
 from sash.operators.operator import Moment, Operator
 
 
-class Lasting(Operator):
+class NonExpiring(Operator):
     def __init__(self, fields: Sequence[Field]) -> None:
         self.fields = tuple(fields)
 

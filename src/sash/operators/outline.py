@@ -14,7 +14,7 @@ from dataclasses import is_dataclass
 import pyarrow as pa
 
 from sash.operators.dataflow import Dataflow, Vertex
-from sash.operators.stage_planner import Cut, Stage
+from sash.operators.stage_planner import Stage, StagePlan
 from sash.plan.digests import canonical_text
 
 # What is deeper inside an operator is its state.
@@ -23,7 +23,7 @@ _DEFINITIONS = ("sash.lang.", "sash.plan.")
 _PARTS = ("sash.operators.", "sash.synopses.")
 
 
-def outline(flow: Dataflow, cut: Cut | None) -> list[str]:
+def outline(flow: Dataflow, cut: StagePlan | None) -> list[str]:
     """A line for each vertex, output, stage and exchange."""
     lines = [f"{i}: {_vertex(vertex)}" for i, vertex in enumerate(flow.vertices)]
     lines += [f"{name} is {vertex}" for name, vertex in flow.outputs.items()]

@@ -140,7 +140,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class StagePlan:
     """`sources`: what the rows of scans and static relations are sent as. `stages` count from 1."""
 
     sources: tuple[tuple[str, Sent], ...]
@@ -166,7 +166,7 @@ def _needed(vertices: Sequence[Vertex], ends: Iterable[int]) -> set[str]:
     return {source for number in live if (source := vertices[number].source) is not None}
 
 
-def cut(flow: Dataflow) -> Cut:
+def cut(flow: Dataflow) -> StagePlan:
     return _Cutter(flow).cut()
 
 
@@ -176,7 +176,7 @@ class _Cutter:
         self._placed: dict[tuple[int, Wish], Piece | Exchange] = {}
         self._exchanged: dict[tuple[object, Wish], Exchange] = {}
 
-    def cut(self) -> Cut:
+    def cut(self) -> StagePlan:
         tops = {vertex: self._topped(vertex) for vertex in dict.fromkeys(self._flow.outputs.values())}
         pieces = self._in_order([exchange for _, inputs in tops.values() for exchange in inputs])
         self._settle(pieces)
@@ -188,7 +188,7 @@ class _Cutter:
         sources = tuple((e.producer, _sent(e)) for e in exchanges if isinstance(e.producer, str))
         stages = tuple(self._stage(number, pieces, exchanges) for number in range(1, count + 1))
         top, numbers = self._top(tops)
-        return Cut(sources, stages, top, numbers)
+        return StagePlan(sources, stages, top, numbers)
 
     def _topped(self, number: int) -> tuple[Operator, list[Exchange]]:
         """The operator at the top of a query, and what it reads."""

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from sash.engine.control_channel import Desk
+from sash.engine.control_channel import ControlChannel
 from sash.engine.ingest.relations import Given
 from sash.engine.observe.report import Monitor, Summary
 from sash.engine.program_check import refuse_what_cannot_run
@@ -46,7 +46,7 @@ class Live:
         self._monitor = monitor
         self._wake = wake
         self._stop = stop
-        self._desk = Desk()
+        self._desk = ControlChannel()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sash-run", daemon=True)
 

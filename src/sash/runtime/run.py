@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection
 from pathlib import Path
 
-from sash.engine.control_channel import Desk
+from sash.engine.control_channel import ControlChannel
 from sash.engine.ingest.relations import Given
 from sash.engine.observe.report import Monitor, Silent, Summary
 from sash.engine.options import DEFAULT_MAX_BATCH_TIME, Options
@@ -45,7 +45,7 @@ def run_program(
     debug: bool = False,
     monitor: Monitor | None = None,
     stop: threading.Event | None = None,
-    desk: Desk | None = None,
+    desk: ControlChannel | None = None,
     given: Given | None = None,
 ) -> Summary:
     """Run the standing queries of a program until all input has ended or `stop` is set.
@@ -92,7 +92,7 @@ def run_program(
         monitor=monitor or Silent(),
     )
     stop = stop or threading.Event()
-    desk = desk or Desk()
+    desk = desk or ControlChannel()
     # Each runtime is imported when it is asked for: the inline one works without Spark and Java.
     if runtime == "inline":
         from sash.runtime.inline import run_inline

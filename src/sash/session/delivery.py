@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from sash.engine.observe.report import BatchReport, Refreshed, Summary
+from sash.engine.observe.report import BatchReport, QueryRefreshStats, Summary
 from sash.session.inbox import Inbox, Room
 from sash.session.kept import Kept
 
@@ -29,7 +29,7 @@ class Delivery:
         self._kept = kept
         self._has_begun = False
         # How periodic queries fared, after the last batch.
-        self.refreshes: Mapping[str, Refreshed] = {}
+        self.refreshes: Mapping[str, QueryRefreshStats] = {}
         # From when on the windows of queries are whole.
         self.whole_from: Mapping[str, int] = {}
 

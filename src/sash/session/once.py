@@ -16,7 +16,7 @@ import pyarrow as pa
 from sash.connectors.sources import open_source
 from sash.engine.ingest.relations import Given
 from sash.engine.observe.explaining import explained as explain_all
-from sash.engine.observe.report import RECORD, Fares, Silent
+from sash.engine.observe.report import RECORD, RefreshStats, Silent
 from sash.engine.reads.one_time_query import OnceAnswer
 from sash.errors import UserError
 from sash.lang import Known, Program
@@ -98,7 +98,7 @@ def answer_once(program: Program, base_dir: Path, options: Mapping[str, Any], gi
 
 
 def explained(
-    definition: ExplainDefinition, known: Known, form: str, base_dir: Path, fares: Fares
+    definition: ExplainDefinition, known: Known, form: str, base_dir: Path, fares: RefreshStats
 ) -> Explanation:
     """The plan in one of the forms of EXPLAIN, with what a run measured if it says ANALYZE."""
     program = program_of(known, statements=(definition,))

@@ -22,7 +22,7 @@ from sash.connectors.sinks import open_sink
 from sash.connectors.sources import open_source
 from sash.engine.ingest.loss import share_of
 from sash.engine.ingest.relations import Given
-from sash.engine.observe.report import Fares, Summary
+from sash.engine.observe.report import RefreshStats, Summary
 from sash.engine.reads.archive_read import once_archived, without_archives
 from sash.engine.sizes import parse_seconds
 from sash.errors import UnknownName, UserError
@@ -454,11 +454,11 @@ class Session:
         raise AssertionError(definition)
 
     @property
-    def _fares(self) -> Fares:
+    def _fares(self) -> RefreshStats:
         """How queries are refreshed, and how they fare if they run."""
         refreshes = {} if self._delivery is None else self._delivery.refreshes
         whole_from = {} if self._delivery is None else self._delivery.whole_from
-        return Fares(self._options["refresh"], self._options["policy"], refreshes, whole_from)
+        return RefreshStats(self._options["refresh"], self._options["policy"], refreshes, whole_from)
 
     def _answer(self, definition: OneTimeQuery, known: Known, isolation: Isolation | None = None) -> pa.Table:
         program = program_of(known, statements=(definition,), queries=())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sash.engine.observe.report import Fares
+from sash.engine.observe.report import RefreshStats
 from sash.engine.reads.archive_read import described
 from sash.errors import InternalError
 from sash.lang.bound import QueryDefinition
@@ -44,7 +44,7 @@ _QUERIES = pa.schema(
 )
 
 
-def shown(kind: str, known: Known, base_dir: Path, fares: Fares) -> pa.Table:
+def shown(kind: str, known: Known, base_dir: Path, fares: RefreshStats) -> pa.Table:
     """All that there are of a kind: a row each, its name first. `fares`: how queries are refreshed."""
     match kind:
         case "stream":
@@ -62,14 +62,14 @@ def shown(kind: str, known: Known, base_dir: Path, fares: Fares) -> pa.Table:
     raise InternalError(f"nothing shows {kind}")
 
 
-def _queries(known: Known, fares: Fares) -> pa.Table:
+def _queries(known: Known, fares: RefreshStats) -> pa.Table:
     """What queries share as they would be planned now, or as they run; how they are refreshed if they run."""
     planned = shared_in(known.streams.values(), known.queries.values())
     rows = [_query(q, planned.get(q.name), fares) for q in known.queries.values()]
     return pa.Table.from_pylist(rows, _QUERIES)
 
 
-def _query(query: QueryDefinition, planned: Shared | None, fares: Fares) -> dict[str, object]:
+def _query(query: QueryDefinition, planned: Shared | None, fares: RefreshStats) -> dict[str, object]:
     row: dict[str, object] = {"name": query.name, "sink": query.sink or None}
     own = fares.queries.get(query.name)
     shared = planned if own is None else own.shared
@@ -87,7 +87,7 @@ def _query(query: QueryDefinition, planned: Shared | None, fares: Fares) -> dict
     return row
 
 
-def _refresh(query: QueryDefinition, fares: Fares) -> dict[str, object]:
+def _refresh(query: QueryDefinition, fares: RefreshStats) -> dict[str, object]:
     """What a periodic query asks for."""
     asked = refresh_of(query)
     is_elastic = is_elastic_in(query, fares.refresh)

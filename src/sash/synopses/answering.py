@@ -23,7 +23,7 @@ from sash.state import kernels
 from sash.state.groups import canonical, plain
 from sash.synopses.changes import SIGN, tells_groups_apart, uncancelled
 from sash.synopses.families import Family
-from sash.synopses.query_shape import Kin
+from sash.synopses.query_shape import QueryShape
 from sash.synopses.states import States
 
 Ints = npt.NDArray[np.int64]
@@ -58,7 +58,7 @@ class Answering:
             table, _ = self._answers(family.select, states, rows, states.instants[rows], owners=owners)
             yield from _divided(family.queries, owners, table)
 
-    def changes(self, kin: Kin, states: States) -> Answers:
+    def changes(self, kin: QueryShape, states: States) -> Answers:
         """What has changed for the query of each window."""
         # A row without a row before it has −1 there, which reads the False at the end.
         present = np.append(kin.present(states), False)

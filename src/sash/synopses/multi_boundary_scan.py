@@ -35,7 +35,7 @@ Bools = npt.NDArray[np.bool_]
 LEAST_STEPS = 8
 
 
-class Strider(NamedTuple):
+class MultiBoundaryScan(NamedTuple):
     """What a refresher asks for: its boundaries, and of which groups.
 
     Its window has the rows left … right of the log so far. If there are `tests`, only groups count that pass
@@ -176,7 +176,7 @@ def _slide(
     return done, -1, whose[:size], at[:size], found[:size], found_ints[:size], found_floats[:size]
 
 
-class Strode(NamedTuple):
+class MultiBoundaryResult(NamedTuple):
     """What a refresher finds at its boundaries: rows in their order, and how many each boundary has.
 
     At the last of them its window has the rows left … right of the log.
@@ -218,7 +218,7 @@ def stride(refreshers: Sequence[Refresher], edges: Ints, through: int, limit: in
 
 def _take_on(
     refreshers: Sequence[Refresher],
-    striders: Sequence[Strider],
+    striders: Sequence[MultiBoundaryScan],
     boundaries: Ints,
     synopsis: BasicIntervalSynopsis,
     window: Sliding,
@@ -274,7 +274,7 @@ def _take_on(
             counts = np.bincount(asked[number].at, minlength=len(boundaries))[its]
             last = int(its[-1]) + 1
             refresher.go_on(
-                Strode(
+                MultiBoundaryResult(
                     boundaries[its],
                     counts,
                     asked[number].slots,

@@ -21,7 +21,7 @@ from sash.synopses.thresholds import Bounds, Column
 Bools = npt.NDArray[np.bool_]
 
 
-class Kin:
+class QueryShape:
     def __init__(self, queries: Sequence[PeriodicQuery]) -> None:
         """All are alike, by `likeness`; query i reads the states of owner i."""
         self.queries = queries

@@ -34,9 +34,9 @@ from sash.synopses.cells import roomier
 from sash.synopses.collective.filters import Filters
 from sash.synopses.combined import AnyWindow, Synopsis
 from sash.synopses.families import families_of
-from sash.synopses.multi_boundary_scan import Strider, Strode, boundaries_of, stride
+from sash.synopses.multi_boundary_scan import MultiBoundaryResult, MultiBoundaryScan, boundaries_of, stride
 from sash.synopses.pane_store import Totals
-from sash.synopses.query_shape import Kin, likeness
+from sash.synopses.query_shape import QueryShape, likeness
 from sash.synopses.selection import Passing, Selection
 from sash.synopses.states import Read, Stack, States
 from sash.synopses.value_states import ValueStates
@@ -275,18 +275,20 @@ class Refresher:
         is_tested = tests is not None and (len(tests) > 0) == (self._passing is not None)
         return is_tested and self.values.strides
 
-    def strider(self, edges: Int64Array, through: int) -> Strider:
+    def strider(self, edges: Int64Array, through: int) -> MultiBoundaryScan:
         """What it asks for up to `through`, where the panes of the log have these right edges."""
         assert self._last is not None
         (span,) = self._spans
         boundaries = boundaries_of(edges, self.window.range, self.window.slide, self._last, through)
         groups = self.synopsis.groups.size
         if self._passing is None or self._passing.tests is None:
-            return Strider(boundaries, span.left, span.right, _NO_TESTS, _NO_SUMS, np.zeros(groups, np.bool_))
+            return MultiBoundaryScan(
+                boundaries, span.left, span.right, _NO_TESTS, _NO_SUMS, np.zeros(groups, np.bool_)
+            )
         tests, sums, held = self._passing.tests, self._passing.sums, self._holding()[:groups]
-        return Strider(boundaries, span.left, span.right, tests, sums, held)
+        return MultiBoundaryScan(boundaries, span.left, span.right, tests, sums, held)
 
-    def go_on(self, strode: Strode) -> None:
+    def go_on(self, strode: MultiBoundaryResult) -> None:
         """Answer at the boundaries that it was taken to."""
         self._changes.extend(strode.boundaries, strode.counts, strode.slots, strode.ints, strode.floats)
         if self._passing is not None:
@@ -534,7 +536,7 @@ def _flush_changes(refreshers: Sequence[Refresher]) -> Iterator[tuple[str, pa.Ta
         for name, table in one._answering.changes_of(family, states):
             yield name, one._later(table, begun.get(name))
     for queries in zip(*(refresher._alone_changing for refresher in refreshers), strict=True):
-        for name, table in one._answering.changes(Kin(queries), states):
+        for name, table in one._answering.changes(QueryShape(queries), states):
             yield name, one._later(table, begun.get(name))
     for owner, refresher in enumerate(refreshers):
         slots = states.remember(owner, refresher._before)

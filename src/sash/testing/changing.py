@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sash.engine.control_channel import Desk, Served
+from sash.engine.control_channel import ControlChannel, Served
 from sash.engine.engine import Engine
 from sash.engine.starts import NEVER
 from sash.errors import UserError
@@ -266,7 +266,7 @@ def _known_since(stream: MadeStream, read: int, through: int | None) -> int | No
 
 
 @dataclass(eq=False)
-class _Schedule(Desk):
+class _Schedule(ControlChannel):
     """Changes that are due at certain batches, and what was known when they were made."""
 
     changing: Changing

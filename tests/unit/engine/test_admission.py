@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sash.engine.control_channel import Desk, Served
+from sash.engine.control_channel import ControlChannel, Served
 from sash.engine.engine import Engine
 from sash.errors import UserError
 from sash.lang import bind_program
@@ -25,7 +25,7 @@ JOIN = (
 )
 
 
-class Late(Desk):
+class Late(ControlChannel):
     """Asks for one more query after the first batch."""
 
     def __init__(self, program):

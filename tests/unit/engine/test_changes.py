@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sash.connectors.sinks.jsonl import JsonLinesSink
-from sash.engine.control_channel import Desk, Served
+from sash.engine.control_channel import ControlChannel, Served
 from sash.engine.engine import Engine
 from sash.engine.observe.report import Summary
 from sash.engine.options import Options
@@ -136,7 +136,7 @@ def test_a_part_whose_recipe_is_damaged_is_refused(folder):
         run(folder, STREAM, JOIN, NEW)
 
 
-class Later(Desk):
+class Later(ControlChannel):
     """A change that is due before a batch."""
 
     def __init__(self, batch: int, text: str) -> None:

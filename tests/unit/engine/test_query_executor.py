@@ -7,12 +7,12 @@ import pytest
 from tests.unit.synopses.synopsis_kit import Fed, Row
 
 from sash.connectors.sources import REJECTS_SCHEMA
-from sash.engine.batch_result import Harvest
+from sash.engine.batch_result import BatchResult
 from sash.engine.ingest.first_stage import ChunkResult
 from sash.engine.ingest.watermarks import StreamState, advanced
 from sash.engine.observe.report import StreamCounts
-from sash.engine.query_executor import QueryPlane
-from sash.engine.streaming_job import Part
+from sash.engine.query_executor import QueryExecutor
+from sash.engine.streaming_job import StreamingJob
 from sash.lang import bind_program
 from sash.plan.run_plan import plan_run
 
@@ -25,12 +25,12 @@ CREATE QUERY p INTO 'noop:' AS SELECT COUNT(*) AS c FROM r [RANGE 20 US SLIDE 4 
 
 
 @pytest.fixture
-def plane() -> QueryPlane:
+def plane() -> QueryExecutor:
     program = bind_program(PROGRAM)
-    return QueryPlane([Part(plan_run(program))])
+    return QueryExecutor([StreamingJob(plan_run(program))])
 
 
-def states(plane: QueryPlane, **given: StreamState) -> None:
+def states(plane: QueryExecutor, **given: StreamState) -> None:
     plane.streams = {**plane.streams, **given}
 
 
@@ -64,7 +64,7 @@ def test_at_the_end_the_clock_moves_to_the_greatest_timestamp_and_includes_it(pl
 def test_streams_without_any_row_end_without_an_instant(plane):
     states(plane, s=StreamState(ended=True), r=StreamState(ended=True))
     assert plane.through(["s", "r"]) is None
-    assert list(plane.answer(0, Harvest([]))) == []
+    assert list(plane.answer(0, BatchResult([]))) == []
 
 
 def test_panes_are_dead_when_the_last_boundary_minus_the_range_has_passed_them(plane):

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.indexes import still_index, still_search
-from sash.indexes.immutable_index import StillIndex, build_still
+from sash.indexes.immutable_index import ImmutableIndex, build_still
 from sash.indexes.immutable_search import DENSE, NOT_TOLD, Sought, search
 from sash.lang.indexing import read_index
 from sash.plan.key_conditions import Among, Between
@@ -78,8 +78,8 @@ def searched(files, *conditions, dense=DENSE):
     return counts.tolist(), positions
 
 
-def still(words: str, values) -> StillIndex:
-    return StillIndex(build_still(read_index(words), values))
+def still(words: str, values) -> ImmutableIndex:
+    return ImmutableIndex(build_still(read_index(words), values))
 
 
 @given(cases(), st.data())
@@ -179,8 +179,8 @@ def test_of_many_tuples_few_are_found(words):
 @pytest.mark.parametrize("is_less", [True, False])
 def test_an_index_knows_when_it_leads_out_of_its_file(words, cell, is_less):
     table = build_still(read_index(words), pa.array(["a", "b", None, "b", "cc"]))
-    assert StillIndex(table).leads_into(5)
-    assert not StillIndex(table).leads_into(4)
+    assert ImmutableIndex(table).leads_into(5)
+    assert not ImmutableIndex(table).leads_into(4)
     column = table.column(cell).chunk(0)
     values = column.values
     if cell == "keys":
@@ -195,7 +195,7 @@ def test_an_index_knows_when_it_leads_out_of_its_file(words, cell, is_less):
         harmed = pa.array(numbers)
     cells = pa.LargeListArray.from_arrays(column.offsets, harmed)
     table = table.set_column(table.column_names.index(cell), cell, cells)
-    assert not StillIndex(table).leads_into(5)
+    assert not ImmutableIndex(table).leads_into(5)
 
 
 @given(

@@ -17,7 +17,7 @@ from sash.operators.build import build
 from sash.operators.delta import NEVER, Delta
 from sash.operators.division import Mode, by_columns, joined
 from sash.operators.group import Grouping
-from sash.operators.stage_planner import TOP, Cut, Sent, cut
+from sash.operators.stage_planner import TOP, Sent, StagePlan, cut
 from sash.plan.run_plan import plan_run
 
 STREAMS = """
@@ -29,22 +29,22 @@ CREATE RELATION r (k BIGINT, w STRING) FROM 'csv:r.csv';
 FIELDS = (Field("k", Type.BIGINT), Field("g", Type.STRING))
 
 
-def cut_of(*queries: str) -> Cut:
+def cut_of(*queries: str) -> StagePlan:
     named = (f"CREATE QUERY q{i} INTO 'noop:' AS {query};\n" for i, query in enumerate(queries))
     return cut(build(plan_run(bind_program(STREAMS + "".join(named)))))
 
 
-def ways(divided: Cut, stage: int = 1) -> list[object]:
+def ways(divided: StagePlan, stage: int = 1) -> list[object]:
     """How the rows of sources come to a stage: by how many columns, or as their mode says."""
     sent = [sent for _, sent in divided.sources if sent.stage == stage]
     return [len(each.key) if each.key is not None else each.mode for each in sent]
 
 
-def operators(divided: Cut, stage: int = 1) -> list[str]:
+def operators(divided: StagePlan, stage: int = 1) -> list[str]:
     return [type(v.operator).__name__ for v in divided.stages[stage - 1].vertices if v.operator is not None]
 
 
-def tops(divided: Cut) -> list[str]:
+def tops(divided: StagePlan) -> list[str]:
     return [type(v.operator).__name__ for v in divided.top.vertices if v.operator is not None]
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from sash.connectors.sources import REJECTS_SCHEMA
-from sash.engine.batch_result import Harvest
+from sash.engine.batch_result import BatchResult
 from sash.engine.ingest.first_stage import ChunkResult
 from sash.engine.ingest.watermarks import advanced, begun
-from sash.engine.query_executor import QueryPlane
-from sash.engine.streaming_job import Part
+from sash.engine.query_executor import QueryExecutor
+from sash.engine.streaming_job import StreamingJob
 from sash.lang import Program, bind_program
 from sash.operators.preaggregate import Partial, preaggregate
 from sash.plan.periodic import SynopsisSpec
@@ -62,7 +62,7 @@ class Fed:
     def __init__(self, *selects: str) -> None:
         self.program = program_of(*selects)
         self.plan = plan_run(self.program)
-        self.plane = QueryPlane([Part(self.plan)])
+        self.plane = QueryExecutor([StreamingJob(self.plan)])
         self.rows: list[Row] = []
         self.batches = 0
         self.tables: dict[str, list[pa.Table]] = {query.name: [] for query in self.plan.queries}
@@ -75,7 +75,7 @@ class Fed:
             nothing = REJECTS_SCHEMA.empty_table()
             partials = tuple(self.partials(rows))
             results = [ChunkResult("s", 0, len(rows), max(times), min(times), partials, nothing, nothing)]
-        harvest = Harvest(results)
+        harvest = BatchResult(results)
         streams = advanced(self.plane.streams, results, ["s"] if end else [])
         self.plane.absorb(harvest, streams, {0: begun(self.plane.parts[0].first, results)})
         self.batches += 1

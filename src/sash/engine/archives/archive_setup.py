@@ -12,7 +12,7 @@ from sash.files import local_place
 from sash.lang import algebra
 from sash.lang.bound import ArchiveDefinition
 from sash.lang.types import Column, Schema
-from sash.operators.answers import Lives
+from sash.operators.answers import LifetimeOutput
 from sash.operators.build import build
 from sash.plan.lifetimes import counted_windows, sub_window_grain
 from sash.plan.run_plan import ContinuousQuery, RunPlan, slide_of
@@ -55,7 +55,7 @@ def spec_of(query: ContinuousQuery, plan: RunPlan) -> ArchiveSpec:
     assert definition is not None
     flow = build(replace(plan, continuous=(query,), one_time=(), joins=(), guests=()))
     operator = flow.vertices[flow.outputs[query.name]].operator
-    assert isinstance(operator, Lives)
+    assert isinstance(operator, LifetimeOutput)
     columns = Schema(tuple(Column(field.name, field.type) for field in query.definition.plan.fields))
     streams = {stream.name: stream for stream in plan.streams}
     life = operator.life

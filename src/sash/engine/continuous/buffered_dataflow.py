@@ -60,7 +60,7 @@ class _Run:
         return self.delta.take(np.arange(self._at, len(self.delta)))
 
 
-class Fragment:
+class BufferedDataflow:
     """`look` is called before an operator works on a slice, and may raise to give a batch up."""
 
     def __init__(self, flow: Dataflow, look: Callable[[], None] = keep_on) -> None:

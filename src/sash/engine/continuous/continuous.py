@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from sash.archive import BORN, DIES
-from sash.engine.continuous.buffered_dataflow import Fragment
-from sash.engine.durability.operator_state import Cell, StateFile, Work
+from sash.engine.continuous.buffered_dataflow import BufferedDataflow
+from sash.engine.durability.operator_state import OperatorState, StateFile, Work
 from sash.engine.durability.wire import Packed
 from sash.engine.observe.report import DRIVER, Held
 from sash.engine.stopping import keep_on
@@ -30,7 +30,7 @@ from sash.operators.dataflow import Dataflow, Place, Tally, measured
 from sash.operators.delta import ALWAYS, ANSWER_TYPES, ARROW_TYPES, NEVER, Delta, zoned
 from sash.operators.order import in_file_order
 from sash.operators.outline import outline
-from sash.operators.stage_planner import TOP, Cut, cut
+from sash.operators.stage_planner import TOP, StagePlan, cut
 from sash.plan.digests import digest
 from sash.plan.explain.tree import Measured
 from sash.plan.join_synopses import SharedJoin
@@ -75,11 +75,11 @@ class OperatorPlan:
     digest: str
 
     @staticmethod
-    def of(plan: RunPlan, whole: Dataflow, divided: Cut) -> OperatorPlan:
+    def of(plan: RunPlan, whole: Dataflow, divided: StagePlan) -> OperatorPlan:
         """Of operators that have not processed anything. What synopses answer is no concern of theirs."""
         return OperatorPlan(replace(plan, queries=(), synopses=()), digest(outline(whole, divided)))
 
-    def cut(self) -> Cut:
+    def cut(self) -> StagePlan:
         """The operators, built anew: nobody else has them."""
         whole = build(self.plan, join_operators)
         divided = cut(whole)
@@ -88,7 +88,7 @@ class OperatorPlan:
         return divided
 
 
-class ContinuousPlane:
+class ContinuousExecutor:
     """`directory` is where the state of operators is written, None: nowhere.
 
     `is_cut`: only the last operators are here; `cut` says what the others are.
@@ -110,12 +110,14 @@ class ContinuousPlane:
         self._orders = {query.name: row_order(query.plan) for query in plan.continuous}
         self._one_time = plan.one_time
         self._whole = build(plan, join_operators)
-        self.cut: Cut | None = cut(self._whole) if is_cut else None
+        self.cut: StagePlan | None = cut(self._whole) if is_cut else None
         self.operators = None if self.cut is None else OperatorPlan.of(plan, self._whole, self.cut)
         self.flow: Dataflow = self._whole if self.cut is None else self.cut.top
-        self._cell = Cell(self.name, Fragment(self.flow, look), directory, durable=durable)
+        self._cell = OperatorState(self.name, BufferedDataflow(self.flow, look), directory, durable=durable)
         self._guests = build_guests(plan)
-        self._guest_cell = Cell(self._guest_name, Fragment(self._guests, look), directory, durable=durable)
+        self._guest_cell = OperatorState(
+            self._guest_name, BufferedDataflow(self._guests, look), directory, durable=durable
+        )
         self.settings = tuple(join.setting for join in plan.joins)
         # What the last batch told guests of other parts, by synopsis.
         self.told: dict[str, list[Delta]] = {}

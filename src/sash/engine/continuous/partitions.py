@@ -18,18 +18,18 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sash.engine.batch_result import Harvest, PartHarvest
-from sash.engine.continuous.buffered_dataflow import Fragment
+from sash.engine.batch_result import BatchResult, JobResult
+from sash.engine.continuous.buffered_dataflow import BufferedDataflow
 from sash.engine.continuous.continuous import OperatorPlan
 from sash.engine.durability.codec import Codec
-from sash.engine.durability.files import told
-from sash.engine.durability.operator_state import Cell, StateFile, Work
+from sash.engine.durability.files import translate_os_errors
+from sash.engine.durability.operator_state import OperatorState, StateFile, Work
 from sash.engine.durability.partials import by_partition
 from sash.engine.durability.wire import Packed, pack_delta
 from sash.engine.ingest.first_stage import ChunkExtent, ChunkResult, misjudged
 from sash.engine.ingest.watermarks import Clock, StreamState, advanced, begun, by_stream, moved_on
-from sash.engine.periodic.partitioned import DividedGiven, DividedSynopses, DividedTurn, Moment
-from sash.engine.query_executor import QueryPlane
+from sash.engine.periodic.partitioned import Moment, PartitionedResult, PartitionedSynopses, PartitionedTurn
+from sash.engine.query_executor import QueryExecutor
 from sash.engine.starts import gone_on
 from sash.engine.stopping import keep_on
 from sash.errors import RunError, SashError
@@ -37,7 +37,7 @@ from sash.operators.answers import Sequenced
 from sash.operators.dataflow import Tally
 from sash.operators.delta import Delta, concat
 from sash.operators.preaggregate import Partial
-from sash.operators.stage_planner import TOP, Cut, Sent, Stage
+from sash.operators.stage_planner import TOP, Sent, Stage, StagePlan
 from sash.plan.join_synopses import JoinSetting
 
 # From this size on a payload is posted.
@@ -74,7 +74,7 @@ class Message:
     def content(self) -> pa.Buffer:
         if not self.path:
             return pa.py_buffer(self.payload)
-        with told(Path(self.path), "read"), pa.memory_map(self.path) as file:
+        with translate_os_errors(Path(self.path), "read"), pa.memory_map(self.path) as file:
             return file.read_buffer()
 
     @property
@@ -87,7 +87,7 @@ class Message:
         if mailbox is None or len(self.payload) < _LARGE or self.path:
             return self
         path = mailbox / uuid.uuid4().hex
-        with told(path):
+        with translate_os_errors(path):
             path.write_bytes(self.payload)
         return replace(self, payload=b"", path=str(path))
 
@@ -105,7 +105,7 @@ class News:
     cell: str | None = None
     files: tuple[StateFile, ...] = ()
     tallies: Mapping[tuple[int, int], Tally] | None = None
-    divided: DividedGiven | None = None
+    divided: PartitionedResult | None = None
     failure: SashError | None = None
 
 
@@ -121,8 +121,8 @@ class Turn:
     streams: Mapping[str, StreamState]
     ended: tuple[str, ...]
     beats: Mapping[str, int]
-    parts: Mapping[int, PartTurn]
-    divided: DividedTurn | None = None
+    parts: Mapping[int, JobTurn]
+    divided: PartitionedTurn | None = None
 
     def firsts(self, part: int, extents: Sequence[ChunkExtent]) -> Mapping[str, int]:
         """What is known of a part's starts after the batch, as the driver will have it."""
@@ -130,7 +130,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class PartTurn:
+class JobTurn:
     """A part before a batch: the first instants of its streams, its sources and its watermark.
 
     `needed` are the exchanges, by their names, whose rows somebody needs; `joins`: what there is to know of
@@ -180,7 +180,7 @@ def part_of(cell: str) -> int:
     return int(cell.partition(".")[0])
 
 
-def routes(plane: QueryPlane) -> Routes:
+def routes(plane: QueryExecutor) -> Routes:
     """How the rows of scans are sent to the parts that need them."""
     sends = []
     stages = 0
@@ -278,8 +278,8 @@ def first_files(
                     rows[sent.stage, target].append((sent.name, rank, sent_rows))
     files = {}
     for (stage, target), there in rows.items():
-        fragment = Fragment(operators.cut().stages[stage - 1].flow(target, of))
-        cell = Cell(cell_name(part, stage, target), fragment, directory, durable=durable)
+        fragment = BufferedDataflow(operators.cut().stages[stage - 1].flow(target, of))
+        cell = OperatorState(cell_name(part, stage, target), fragment, directory, durable=durable)
         for _ in cell.apply(batch, Work(tuple(there), None, {})):
             pass
         files[cell.name] = cell.files
@@ -347,8 +347,8 @@ class Partition:
 
     def __init__(
         self,
-        cut_of: Callable[[int], Cut],
-        divided: DividedSynopses,
+        cut_of: Callable[[int], StagePlan],
+        divided: PartitionedSynopses,
         partition: int,
         of: int,
         directory: Path,
@@ -365,7 +365,7 @@ class Partition:
         self._durable = durable
         # By part and stage, each with the number of stages of its part.
         self._stages: dict[tuple[int, int], tuple[Stage, int]] = {}
-        self._cells: dict[tuple[int, int], Cell] = {}
+        self._cells: dict[tuple[int, int], OperatorState] = {}
         # Which exchanges were needed when a cell was last asked to take part, and who read join synopses.
         self._needed: dict[tuple[int, int], tuple[frozenset[str], tuple[JoinSetting, ...]]] = {}
         # The newest batch that it was asked to take part in.
@@ -417,7 +417,7 @@ class Partition:
         return given
 
     def _add(
-        self, turn: Turn, divided: DividedTurn, added: Sequence[Message], extents: Sequence[ChunkExtent]
+        self, turn: Turn, divided: PartitionedTurn, added: Sequence[Message], extents: Sequence[ChunkExtent]
     ) -> Message:
         """Let the synopses take part in a batch."""
         of_chunks = [CODEC.from_bytes(message.content, Partials) for message in added]
@@ -463,7 +463,7 @@ class Partition:
 
     def _apply(
         self,
-        cell: Cell,
+        cell: OperatorState,
         place: tuple[int, int],
         turn: Turn,
         work: _PartWork,
@@ -480,7 +480,7 @@ class Partition:
             sending.add(sends[name], delta)
         return [*sending.done(), *self._news(cell, place, plan, last)]
 
-    def _news(self, cell: Cell, place: tuple[int, int], plan: Stage, last: int) -> Iterator[Message]:
+    def _news(self, cell: OperatorState, place: tuple[int, int], plan: Stage, last: int) -> Iterator[Message]:
         part, stage = place
         flow = cell.fragment.flow
         begun = {
@@ -501,7 +501,7 @@ class Partition:
         news = News(first=begun, cell=cell.name, files=cell.files, tallies=tallies)
         yield Message(part, TOP, TOP, NEWS, 0, CODEC.to_bytes(news))
 
-    def _cell(self, place: tuple[int, int], turn: Turn, files: Sequence[StateFile]) -> Cell:
+    def _cell(self, place: tuple[int, int], turn: Turn, files: Sequence[StateFile]) -> OperatorState:
         """The cell with its state before a batch, and without what nobody needs any more."""
         part, stage = place
         asked = turn.parts[part]
@@ -512,11 +512,11 @@ class Partition:
             stages = self._cut_of(part).stages
             plan = stages[stage - 1]
             self._stages[place] = plan, len(stages)
-            fragment = Fragment(plan.flow(self._partition, self._of), self._look)
+            fragment = BufferedDataflow(plan.flow(self._partition, self._of), self._look)
             fragment.keep(asked.needed)
             fragment.flow.adapt(asked.joins)
             name = cell_name(part, stage, self._partition)
-            cell = Cell(name, fragment, self._directory, durable=self._durable)
+            cell = OperatorState(name, fragment, self._directory, durable=self._durable)
             cell.load(turn.batch - 1, files)
             self._cells[place] = cell
         elif self._needed[place] != needed:
@@ -561,14 +561,14 @@ def _moved(turn: Turn, number: int, extents: Sequence[ChunkExtent]) -> int | Non
 # ---------------------------------------------------------------- bringing home
 
 
-def gather(messages: Iterable[Message]) -> Harvest:
+def gather(messages: Iterable[Message]) -> BatchResult:
     """What has come to the driver."""
     results: list[ChunkResult] = []
     files: dict[str, tuple[StateFile, ...]] = {}
     rows: dict[int, list[tuple[str, int, Delta | Packed]]] = defaultdict(list)
     first: dict[int, dict[str, int]] = defaultdict(dict)
     tallies: dict[int, dict[tuple[int, int], Tally]] = defaultdict(dict)
-    divided: list[DividedGiven] = []
+    divided: list[PartitionedResult] = []
     for message in in_order(messages):
         if message.link != NEWS:
             link = f"exchange {message.link}"
@@ -586,8 +586,8 @@ def gather(messages: Iterable[Message]) -> Harvest:
         if news.divided is not None:
             divided.append(news.divided)
     parts = {
-        part: PartHarvest(tuple(rows[part]), first[part], tallies[part])
+        part: JobResult(tuple(rows[part]), first[part], tallies[part])
         for part in sorted({*rows, *first} - {ALL})
     }
     divided.sort(key=lambda given: given.partition)
-    return Harvest(results, files, parts, divided)
+    return BatchResult(results, files, parts, divided)

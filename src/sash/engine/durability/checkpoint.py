@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 from sash.disk import reason, remedy
-from sash.engine.durability.files import forget_unnamed, save_file, told
+from sash.engine.durability.files import forget_unnamed, save_file, translate_os_errors
 from sash.engine.durability.operator_state import StateFile, damaged
 from sash.engine.durability.pane_files import PANES, PaneFile, PaneFolder
-from sash.engine.durability.plan_store import Recipe
+from sash.engine.durability.plan_store import StoredPlan
 from sash.engine.ingest.loss import Loss
-from sash.engine.ingest.retained_files import KeptFile
+from sash.engine.ingest.retained_files import RetainedFile
 from sash.engine.ingest.watermarks import StreamState
 from sash.engine.observe.report import StreamCounts
 from sash.errors import CheckpointError
@@ -40,7 +40,7 @@ CELLS, FEED, IDENTITY = "cells", "feed", "format.json"
 
 
 @dataclass(frozen=True, slots=True)
-class PartState:
+class JobState:
     """A part of the run: the first instants of its streams, and which of its queries have been dropped.
 
     `since` is how far time had come when it came, `through` its watermark; of streams in `complete_since` it
@@ -77,9 +77,9 @@ class Manifest:
     aside: Mapping[str, Any] = field(default_factory=dict)
     cells: Mapping[str, tuple[StateFile, ...]] = field(default_factory=dict)
     partitions: int | None = None
-    parts: tuple[PartState, ...] = ()
+    parts: tuple[JobState, ...] = ()
     made: int = 0
-    kept: tuple[KeptFile, ...] = ()
+    kept: tuple[RetainedFile, ...] = ()
     held_from: Mapping[str, int] = field(default_factory=dict)
     lasts: Mapping[str, int | None] = field(default_factory=dict)
     refreshes: Mapping[str, list[int]] = field(default_factory=dict)
@@ -137,11 +137,11 @@ class Manifest:
             {name: tuple(StateFile(*file) for file in files) for name, files in data["cells"].items()},
             data["partitions"],
             tuple(
-                PartState(number, first, tuple(gone), since, complete_since, through)
+                JobState(number, first, tuple(gone), since, complete_since, through)
                 for number, first, gone, since, complete_since, through in data["parts"]
             ),
             data["made"],
-            tuple(KeptFile(*file) for file in data["kept"]),
+            tuple(RetainedFile(*file) for file in data["kept"]),
             data["held_from"],
             data["lasts"],
             data["refreshes"],
@@ -221,7 +221,7 @@ class Checkpoint:
     def _take_lock(self) -> None:
         """One run at a time; the lock goes with the process, however it ends."""
         path = self.directory / "lock"
-        with told(path, "open"):
+        with translate_os_errors(path, "open"):
             self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -280,16 +280,16 @@ class Checkpoint:
         """From where the relative paths of the run count."""
         return Path(self._json(self.directory / IDENTITY).get("base_dir") or ".")
 
-    def recipe(self, number: int) -> Recipe:
+    def recipe(self, number: int) -> StoredPlan:
         """The queries of a part of the run."""
         path = self._parts / f"{number}.json"
         data = self._json(path)
         try:
-            return Recipe(**data)
+            return StoredPlan(**data)
         except TypeError as failure:
             raise damaged(path) from failure
 
-    def save_recipe(self, recipe: Recipe) -> None:
+    def save_recipe(self, recipe: StoredPlan) -> None:
         """Make the queries of a part durable; it counts once the manifest names it."""
         save_file(self._parts / f"{recipe.number}.json", json.dumps(asdict(recipe)))
 
@@ -315,7 +315,7 @@ class Checkpoint:
         """Remove files that are of no use, but for those of batches after `through`, which are under way."""
         forget_unnamed(self.cells, {file.name for files in kept.values() for file in files}, through)
 
-    def _forget_parts(self, kept: Iterable[PartState]) -> None:
+    def _forget_parts(self, kept: Iterable[JobState]) -> None:
         forget_unnamed(self._parts, {f"{part.number}.json" for part in kept}, None)
 
     def commit(self, manifest: Manifest) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sash.engine.durability.files import save_file, told
+from sash.engine.durability.files import save_file, translate_os_errors
 
 
 class FeedLog:
@@ -15,7 +15,7 @@ class FeedLog:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        with told(directory, "make"):
+        with translate_os_errors(directory, "make"):
             directory.mkdir(parents=True, exist_ok=True)
 
     def _path(self, number: int) -> Path:
@@ -33,7 +33,7 @@ class FeedLog:
 
     def check(self) -> None:
         """Raise CheckpointError if what was published is not there any more."""
-        with told(self.directory, "find"):
+        with translate_os_errors(self.directory, "find"):
             (self.directory / "count").stat()
 
     def read(self, number: int) -> str | None:
@@ -44,7 +44,7 @@ class FeedLog:
 
     def forget(self, before: int) -> None:
         """Remove entries that no restart can ask for."""
-        with told(self.directory, "clear"):
+        with translate_os_errors(self.directory, "clear"):
             for path in self.directory.glob("*.json"):
                 if int(path.stem) < before:
                     path.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from sash.files import Buffer, replace_file
 
 
 @contextmanager
-def told(path: Path, doing: str = "write") -> Iterator[None]:
+def translate_os_errors(path: Path, doing: str = "write") -> Iterator[None]:
     """Tell a refusal of the disk to keep the state of a run as CheckpointError."""
     try:
         yield
@@ -35,7 +35,7 @@ def told(path: Path, doing: str = "write") -> Iterator[None]:
 
 def save_file(path: Path, content: str | bytes | Sequence[Buffer], *, durable: bool = True) -> None:
     """Replace a file of the state of a run."""
-    with told(path):
+    with translate_os_errors(path):
         replace_file(path, content, durable=durable)
 
 
@@ -60,7 +60,7 @@ def batch_of(name: str) -> int | None:
 
 def forget_unnamed(directory: Path, names: Collection[str], through: int | None) -> None:
     """Remove files that nobody names: all, or those of attempts at batches up to `through`."""
-    with told(directory, "clear"):
+    with translate_os_errors(directory, "clear"):
         for name in os.listdir(directory):
             if name in names:
                 continue

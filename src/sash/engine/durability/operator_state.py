@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sash.engine.continuous.buffered_dataflow import Fragment
+from sash.engine.continuous.buffered_dataflow import BufferedDataflow
 from sash.engine.durability.files import new_attempt, save_file, stamp
 from sash.engine.durability.wire import (
     Packed,
@@ -63,11 +63,11 @@ class Work:
     first: Mapping[str, int]
 
 
-class Cell:
+class OperatorState:
     """`name` is unique among the cells of a run; `directory` None: nothing is written."""
 
     def __init__(
-        self, name: str, fragment: Fragment, directory: Path | None, *, durable: bool = True
+        self, name: str, fragment: BufferedDataflow, directory: Path | None, *, durable: bool = True
     ) -> None:
         self.name = name
         self.fragment = fragment

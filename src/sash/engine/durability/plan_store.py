@@ -22,7 +22,7 @@ from sash.plan.run_plan import RunPlan, asked_in, plan_run, standing_in, synopsi
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class StoredPlan:
     """`statements` define the sources, then the queries, then ask those that are answered once.
 
     `sinks` are the outputs of queries, which a session may have chosen, `asked` the names of one-time
@@ -46,7 +46,7 @@ class Recipe:
     read: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(plan: RunPlan, program: Program, hosts: Iterable[str], operators: str) -> Recipe:
+    def of(plan: RunPlan, program: Program, hosts: Iterable[str], operators: str) -> StoredPlan:
         """The recipe of a plan, with definitions from the program that it was made of."""
         own = {spec.name: spec for spec in plan.synopses}
         covers = {
@@ -62,7 +62,7 @@ class Recipe:
         sources: tuple[StreamDefinition | RelationDefinition, ...] = (*program.streams, *program.relations)
         asked = [query.definition for query in plan.one_time]
         texts = [definition.text for definition in (*sources, *_in_order(plan, program), *asked)]
-        return Recipe(
+        return StoredPlan(
             plan.number,
             tuple(texts),
             {query.name: query.sink for query in plan.definitions},

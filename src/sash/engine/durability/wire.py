@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.durability.files import told
+from sash.engine.durability.files import translate_os_errors
 from sash.errors import RunError
 from sash.operators.delta import Delta
 from sash.operators.operator import State
@@ -68,7 +68,7 @@ class Packed:
 def _content(buffer: pa.Buffer | None, path: str) -> pa.Buffer:
     if buffer is not None:
         return buffer
-    with told(Path(path), "read"), pa.memory_map(path) as file:
+    with translate_os_errors(Path(path), "read"), pa.memory_map(path) as file:
         return file.read_buffer()
 
 

@@ -16,7 +16,7 @@ from sash.engine.ingest.first_stage import ChunkResult
 from sash.errors import SinkError
 
 
-class Aside:
+class DeadLetters:
     def __init__(self, directory: Path, *, durable: bool) -> None:
         self.directory = directory
         self._durable = durable

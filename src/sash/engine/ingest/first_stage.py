@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from sash.connectors.sinks.jsonl import json_objects
 from sash.connectors.sources import REJECTS_SCHEMA, Chunk, read
 from sash.engine.ingest.loss import NO_LOSS, Loss, loss_of
-from sash.engine.ingest.retained_files import Keep, KeptFile, keep_rows
+from sash.engine.ingest.retained_files import Keep, RetainedFile, keep_rows
 from sash.engine.ingest.scans import ScanRows, scan_rows
 from sash.engine.observe.report import StreamCounts
 from sash.lang.bound import StreamDefinition
@@ -107,7 +107,7 @@ class ChunkResult:
     late: pa.Table
     rejected: pa.Table
     scanned: tuple[ScanRows, ...] = ()
-    kept: KeptFile | None = None
+    kept: RetainedFile | None = None
     loss: Loss = NO_LOSS
     judged: Judged | None = None
     lateness: Lateness | None = None

@@ -25,7 +25,7 @@ import pyarrow as pa
 from sash.engine.durability.files import forget_unnamed, new_attempt, save_file, stamp
 from sash.engine.ingest.watermarks import Clock, StreamState
 from sash.errors import CheckpointError
-from sash.indexes.immutable_index import StillIndex, build_still
+from sash.indexes.immutable_index import ImmutableIndex, build_still
 from sash.lang.bound import IndexDefinition, StreamDefinition
 from sash.plan.cost.indexes import index_of_kept_rows
 from sash.state.groups import plain
@@ -55,7 +55,7 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFile:
+class RetainedFile:
     """The accepted rows of a chunk, or of several, by the first of them.
 
     Those of a stream are in the order of (batch, sequence). `attempt` is who has written it.
@@ -96,7 +96,7 @@ class Snapshot:
     clock: Clock
     streams: Mapping[str, StreamState]
     passed: Mapping[str, int]
-    kept: tuple[KeptFile, ...]
+    kept: tuple[RetainedFile, ...]
     # The synopses, where they are on disk.
     panes: KeptPanes | None = None
 
@@ -130,22 +130,24 @@ class Snapshot:
 
 def keep_rows(
     keep: Keep, stream: StreamDefinition, sequence: int, ts: Int64Array, table: pa.Table
-) -> KeptFile:
+) -> RetainedFile:
     """Write the accepted rows of a chunk, at least one, with their instants."""
-    file = KeptFile(stream.name, keep.batch, sequence, int(ts.min()), int(ts.max()), len(ts), new_attempt())
+    file = RetainedFile(
+        stream.name, keep.batch, sequence, int(ts.min()), int(ts.max()), len(ts), new_attempt()
+    )
     names = [f"c{i}" for i in range(table.num_columns)]
     _save_kept(keep, file, stream, table.rename_columns(names).add_column(0, "ts", pa.array(ts)))
     return file
 
 
-def _save_kept(keep: Keep, file: KeptFile, stream: StreamDefinition, rows: pa.Table) -> None:
+def _save_kept(keep: Keep, file: RetainedFile, stream: StreamDefinition, rows: pa.Table) -> None:
     for index in keep.indexes:
         if index.stream == stream.name:
             _index(keep, file, stream, index, rows)
     _save(keep.directory / file.name, rows, durable=keep.durable)
 
 
-def put_together(keep: Keep, files: list[KeptFile], stream: StreamDefinition) -> list[KeptFile]:
+def put_together(keep: Keep, files: list[RetainedFile], stream: StreamDefinition) -> list[RetainedFile]:
     """Files of a stream in their order, the last ones as one if they are enough of one kind."""
     while (small := files[-_TOGETHER:]) and _belong_together(small, stream):
         try:
@@ -167,7 +169,7 @@ def put_together(keep: Keep, files: list[KeptFile], stream: StreamDefinition) ->
     return files
 
 
-def _belong_together(files: Sequence[KeptFile], stream: StreamDefinition) -> bool:
+def _belong_together(files: Sequence[RetainedFile], stream: StreamDefinition) -> bool:
     assert stream.retain is not None
     span = max(file.newest for file in files) - min(file.oldest for file in files)
     return (
@@ -186,7 +188,7 @@ def _alike(tables: list[pa.Table]) -> list[pa.Table]:
     return [pa.table([plain(column) for column in table.columns], names) for table in tables]
 
 
-def index_kept(keep: Keep, kept: Iterable[KeptFile], streams: Iterable[StreamDefinition]) -> None:
+def index_kept(keep: Keep, kept: Iterable[RetainedFile], streams: Iterable[StreamDefinition]) -> None:
     """Make the indexes that files do not have yet, or of another kind."""
     known = {stream.name: stream for stream in streams}
     for file in kept:
@@ -205,7 +207,7 @@ def place_of(stream: StreamDefinition, column: str) -> int:
 
 
 def _index(
-    keep: Keep, file: KeptFile, stream: StreamDefinition, index: IndexDefinition, rows: pa.Table
+    keep: Keep, file: RetainedFile, stream: StreamDefinition, index: IndexDefinition, rows: pa.Table
 ) -> None:
     place = place_of(stream, index.column)
     table = build_still(index_of_kept_rows(index, stream).spec, _values(rows.column(f"c{place}")))
@@ -228,8 +230,8 @@ def _save(path: Path, table: pa.Table, *, durable: bool) -> None:
 
 
 def live(
-    kept: Iterable[KeptFile], streams: Iterable[StreamDefinition], passed: Mapping[str, int]
-) -> list[KeptFile]:
+    kept: Iterable[RetainedFile], streams: Iterable[StreamDefinition], passed: Mapping[str, int]
+) -> list[RetainedFile]:
     """The files that still have a row that is kept."""
     spans = {stream.name: stream.retain for stream in streams if stream.retain is not None}
     return [
@@ -240,7 +242,7 @@ def live(
     ]
 
 
-def forget(keep: Keep, kept: Iterable[KeptFile], streams: Iterable[StreamDefinition]) -> None:
+def forget(keep: Keep, kept: Iterable[RetainedFile], streams: Iterable[StreamDefinition]) -> None:
     """Remove files that nobody names, but for those of batches after `keep.batch`, which are under way."""
     known = {stream.name: stream for stream in streams}
     places = [(i.stream, place_of(known[i.stream], i.column)) for i in keep.indexes if i.stream in known]
@@ -269,7 +271,7 @@ def kept_rows(
 
 
 def rows_later(
-    file: KeptFile, table: pa.Table, stream: StreamDefinition, since: int
+    file: RetainedFile, table: pa.Table, stream: StreamDefinition, since: int
 ) -> tuple[Int64Array, pa.Table]:
     """The instants and rows of a file that are later than `since`."""
     ts = table.column(0).to_numpy()
@@ -280,16 +282,16 @@ def rows_later(
     return ts, rows
 
 
-def in_order(files: Iterable[KeptFile]) -> list[KeptFile]:
+def in_order(files: Iterable[RetainedFile]) -> list[RetainedFile]:
     """Files of a stream in the order of their rows."""
     return sorted(files, key=lambda file: (file.batch, file.sequence))
 
 
-def open_index(directory: Path, file: KeptFile, place: int) -> StillIndex | None:
+def open_index(directory: Path, file: RetainedFile, place: int) -> ImmutableIndex | None:
     """The index of a column of a file; None if it has none."""
     path = directory / file.index(place)
     try:
-        index = StillIndex(open_kept(path))
+        index = ImmutableIndex(open_kept(path))
     except Gone:
         return None
     if not index.leads_into(file.rows):
@@ -308,7 +310,7 @@ def open_kept(path: Path) -> pa.Table:
         raise _damaged(path, str(failure)) from failure
 
 
-def open_rows(directory: Path, file: KeptFile) -> pa.Table:
+def open_rows(directory: Path, file: RetainedFile) -> pa.Table:
     """The rows of a file, as many as were kept."""
     table = open_kept(directory / file.name)
     if table.num_rows != file.rows:

@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sash.engine.durability.files import told
+from sash.engine.durability.files import translate_os_errors
 from sash.engine.durability.pane_files import PaneFile
 from sash.engine.ingest.first_stage import ChunkResult
 from sash.engine.ingest.retained_files import (
     FIRST,
     RETAINED,
     Keep,
-    KeptFile,
+    RetainedFile,
     Snapshot,
     forget,
     in_order,
@@ -30,7 +30,7 @@ from sash.engine.ingest.retained_files import (
 from sash.engine.ingest.watermarks import Clock, Streams
 from sash.engine.observe.history import RunHistory
 from sash.engine.options import Options
-from sash.engine.reads.snapshot_registry import Ledger
+from sash.engine.reads.snapshot_registry import SnapshotRegistry
 from sash.engine.reads.synopsis_read import KeptPanes
 from sash.lang.bound import IndexDefinition, StreamDefinition
 
@@ -38,22 +38,22 @@ from sash.lang.bound import IndexDefinition, StreamDefinition
 _EVERY = 1 << 62
 
 
-class Keeping:
+class Retention:
     """`state` is where the run has its files; None: nowhere, and nothing is kept."""
 
     def __init__(self, state: Path | None, *, durable: bool) -> None:
         self._directory = None if state is None else state / RETAINED
         self._durable = durable
-        self.files: list[KeptFile] = []
+        self.files: list[RetainedFile] = []
         # For questions: the committed states.
-        self.ledger: Ledger | None = None
+        self.ledger: SnapshotRegistry | None = None
         self._history: RunHistory | None = None
 
     def begin(self, start: int, options: Options) -> None:
         """The run begins, or goes on, after the batch `start`."""
         if options.record_history is not None:
             self._history = RunHistory(options.record_history, start, options.monitor.warning)
-        self.ledger = Ledger(start, self._history)
+        self.ledger = SnapshotRegistry(start, self._history)
 
     def place(
         self, batch: int, streams: Iterable[StreamDefinition], indexes: tuple[IndexDefinition, ...]
@@ -66,13 +66,13 @@ class Keeping:
     def prepare(self, keep: Keep | None, streams: Iterable[StreamDefinition]) -> None:
         """Let the rows that are kept have the indexes of the program, and no others; nothing is under way."""
         if keep is not None:
-            with told(keep.directory, "make"):
+            with translate_os_errors(keep.directory, "make"):
                 keep.directory.mkdir(exist_ok=True)
             index_kept(keep, self.files, streams)
             forget(replace(keep, batch=_EVERY), self._needed, streams)
 
     @property
-    def _needed(self) -> list[KeptFile]:
+    def _needed(self) -> list[RetainedFile]:
         """The files that count, and those that somebody reads."""
         read = [] if self.ledger is None else self.ledger.read
         return [*self.files, *(file for state in read for file in state.kept)]

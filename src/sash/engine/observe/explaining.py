@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from sash.engine.observe.passes import passes
-from sash.engine.observe.report import Fares, Refreshed
+from sash.engine.observe.report import QueryRefreshStats, RefreshStats
 from sash.lang import Program
 from sash.lang.algebra import Stream
 from sash.lang.bound import QueryDefinition, StreamDefinition
@@ -28,7 +28,7 @@ from sash.scheduling import DEFAULT
 from sash.sharing.of_plan import Shared, shared_in
 from sash.sharing.sharing import OWN, listed
 
-PLANNED = Fares(EXACT, DEFAULT.slug)
+PLANNED = RefreshStats(EXACT, DEFAULT.slug)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -37,7 +37,7 @@ def explained(
     form: str | None = None,
     query: str | None = None,
     run: Run | None = None,
-    fares: Fares = PLANNED,
+    fares: RefreshStats = PLANNED,
 ) -> str:
     """`explain_program` with all that there is to say; `fares`: of a run, or how one would be."""
     notes = {name: (line,) for name, line in passes(program).items()}
@@ -49,7 +49,7 @@ def explained(
     return explain_program(program, form, query, run, notes)
 
 
-def _refreshed(program: Program, fares: Fares) -> dict[str, tuple[str, ...]]:
+def _refreshed(program: Program, fares: RefreshStats) -> dict[str, tuple[str, ...]]:
     queries = {query.name: query for query in (*standing_in(program), *asked_queries(program))}
     streams = {stream.name: stream for stream in program.streams}
     planned = shared_in(program.streams, queries.values())
@@ -74,7 +74,7 @@ def _shared(name: str, shared: Mapping[str, Shared]) -> str:
     return f"reads {own.synopses}, {rule}; in group {own.group} {together}"
 
 
-def _asked(query: QueryDefinition, fares: Fares) -> str:
+def _asked(query: QueryDefinition, fares: RefreshStats) -> str:
     asked, slide = refresh_of(query), duration(select_of(query).window.slide)
     priority = f", priority {asked.priority}" if asked.priority else ""
     if is_elastic_in(query, fares.refresh):
@@ -82,7 +82,7 @@ def _asked(query: QueryDefinition, fares: Fares) -> str:
     return f"refreshed exactly, every {slide}{priority}"
 
 
-def _kept(query: QueryDefinition, fares: Fares) -> str:
+def _kept(query: QueryDefinition, fares: RefreshStats) -> str:
     """Where the groups of a query are, and why."""
     by = ", ".join(key.text or readable(tree_of(key.sql)) for key in select_of(query).keys)
     run = fares.queries.get(query.name)
@@ -104,7 +104,7 @@ def first_stream(query: QueryDefinition) -> str:
     return next(leaf.name for leaf in query.plan.walk() if isinstance(leaf, Stream))
 
 
-def fared(fares: Refreshed, stream: StreamDefinition) -> str:
+def fared(fares: QueryRefreshStats, stream: StreamDefinition) -> str:
     """How a query was refreshed in a run."""
     if fares.at is None:
         return "in the run: not answered yet"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sash.engine.observe.report import Held, Measures, OperatorTally
-from sash.engine.query_executor import QueryPlane
+from sash.engine.query_executor import QueryExecutor
 from sash.lang import algebra
 from sash.lang.algebra import Node
 from sash.operators.dataflow import Place, Tally
@@ -47,7 +47,7 @@ class Largest:
 
 
 class Meters:
-    def __init__(self, plane: QueryPlane) -> None:
+    def __init__(self, plane: QueryExecutor) -> None:
         self._plane = plane
 
     @cached_property

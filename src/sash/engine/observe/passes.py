@@ -12,7 +12,7 @@ from sash.lang.algebra import Field
 from sash.lang.bound import ArchiveDefinition
 from sash.operators.build import build
 from sash.operators.division import Key, Mode
-from sash.operators.stage_planner import Cut, Sent, cut
+from sash.operators.stage_planner import Sent, StagePlan, cut
 from sash.plan.explain.text import asked_queries
 from sash.plan.periodic import is_periodic
 from sash.plan.run_plan import RunPlan, plan_run, standing_in
@@ -54,7 +54,7 @@ def _archive(definition: ArchiveDefinition, plan: RunPlan) -> str:
     return f"archive by {', '.join(spec.key)}: {how}, every {every}, {kind}; {layout.touched(spec)}"
 
 
-def _line(divided: Cut) -> str:
+def _line(divided: StagePlan) -> str:
     sent = [s for _, s in divided.sources] + [s for stage in divided.stages for _, s in stage.sends]
     parts = ["1 pass over the input"]
     for number in range(1, len(divided.stages) + 1):

@@ -91,7 +91,7 @@ class OperatorTally:
 
 
 @dataclass(frozen=True, slots=True)
-class Refreshed:
+class QueryRefreshStats:
     """How a periodic query is refreshed, in seconds of event time.
 
     `at` is the instant that its answer is of, in microseconds; `period` is what it asks for, `granted` what
@@ -122,12 +122,12 @@ class Refreshed:
 
 
 @dataclass(frozen=True, slots=True)
-class Fares:
+class RefreshStats:
     """How a run refreshes queries that do not say so, by which scheduler, and how each query fares there."""
 
     refresh: str
     policy: str
-    queries: Mapping[str, Refreshed] = field(default_factory=dict)
+    queries: Mapping[str, QueryRefreshStats] = field(default_factory=dict)
     whole_from: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -199,7 +199,7 @@ class Measures:
 
     operators: tuple[OperatorTally, ...] = ()
     queries: Mapping[str, Held] = field(default_factory=dict)
-    refreshes: Mapping[str, Refreshed] = field(default_factory=dict)
+    refreshes: Mapping[str, QueryRefreshStats] = field(default_factory=dict)
     decisions: int = 0
     deciding: float = 0.0
     whole_from: Mapping[str, int] = field(default_factory=dict)
@@ -240,7 +240,7 @@ class BatchReport:
     memory: int | None = None
     archives: Mapping[str, UpdateReport] = field(default_factory=dict)
     measure: Callable[[], Measures] = field(default=Measures, compare=False, repr=False)
-    refresh: Callable[[], Mapping[str, Refreshed]] = field(default=dict, compare=False, repr=False)
+    refresh: Callable[[], Mapping[str, QueryRefreshStats]] = field(default=dict, compare=False, repr=False)
     time: float = 0.0
     live: frozenset[str] = frozenset()
     slacks: Mapping[str, int] = field(default_factory=dict)
@@ -297,7 +297,7 @@ class Summary:
     rates: Mapping[str, float] = field(default_factory=dict)
     once: Mapping[str, pa.Table] = field(default_factory=dict)
     chosen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    refreshes: Mapping[str, Refreshed] = field(default_factory=dict)
+    refreshes: Mapping[str, QueryRefreshStats] = field(default_factory=dict)
     slacks: Mapping[str, int] = field(default_factory=dict)
     watermarks: Mapping[str, int | None] = field(default_factory=dict)
     abandoned: bool = False

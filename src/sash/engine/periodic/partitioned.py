@@ -21,14 +21,14 @@ import pyarrow as pa
 from sash.engine.durability.pane_files import PaneFile, read_partials, save_partials
 from sash.engine.observe.report import Held
 from sash.engine.periodic.groups import Reached
-from sash.engine.periodic.synopsis_set import Firsts, Readers, SynopsisPlane
+from sash.engine.periodic.synopsis_set import Firsts, Readers, SynopsisSet
 from sash.lang.bound import IndexDefinition
 from sash.operators.preaggregate import Partial
 from sash.plan.periodic import PeriodicPlan
 
 
 @dataclass(frozen=True, slots=True)
-class DividedPlan:
+class PartitionedPlan:
     """What partitions must know of the synopses that they have and of the queries that read them."""
 
     plan: PeriodicPlan
@@ -41,11 +41,11 @@ class DividedPlan:
         parts: Sequence[Readers],
         divided: Mapping[str, str],
         indexes: Sequence[IndexDefinition],
-    ) -> DividedPlan:
+    ) -> PartitionedPlan:
         specs = tuple(spec for spec in plan.synopses if (spec.of or spec.name) in divided)
         names = {spec.name for spec in specs}
         queries = tuple(query for query in plan.queries if query.synopsis in names)
-        return DividedPlan(
+        return PartitionedPlan(
             PeriodicPlan(plan.streams, specs, queries),
             tuple(part.only(names) for part in parts),
             tuple(indexes),
@@ -53,15 +53,15 @@ class DividedPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class DividedTurn:
+class PartitionedTurn:
     """The version of the plan that holds for a batch, and the pane files that were live before it."""
 
     version: int
     files: tuple[PaneFile, ...]
 
-    def for_one(self, partition: int, of: int) -> DividedTurn:
+    def for_one(self, partition: int, of: int) -> PartitionedTurn:
         """What one partition of so many needs of it."""
-        return DividedTurn(self.version, tuple(f for f in self.files if f.has_groups_of(partition, of)))
+        return PartitionedTurn(self.version, tuple(f for f in self.files if f.has_groups_of(partition, of)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class DividedGiven:
+class PartitionedResult:
     """What a partition gives for a batch: answers of its groups, its files, and what it holds by synopsis.
 
     `notes` has what it has chosen.
@@ -86,12 +86,12 @@ class DividedGiven:
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-class DividedSynopses:
+class PartitionedSynopses:
     """The synopses of one partition. `plan_of` gives the plan of a version."""
 
     def __init__(
         self,
-        plan_of: Callable[[int], DividedPlan],
+        plan_of: Callable[[int], PartitionedPlan],
         partition: int,
         of: int,
         directory: Path,
@@ -107,15 +107,15 @@ class DividedSynopses:
 
     def forget(self) -> None:
         """Hold nothing."""
-        self._plane = SynopsisPlane(is_part=True)
-        self._divided = DividedPlan(PeriodicPlan((), (), ()), (), ())
+        self._plane = SynopsisSet(is_part=True)
+        self._divided = PartitionedPlan(PeriodicPlan((), (), ()), (), ())
         self._version = self._batch = -1
         # What the last batch gave, for who asks again.
-        self._given: DividedGiven | None = None
+        self._given: PartitionedResult | None = None
 
     def take(
-        self, batch: int, turn: DividedTurn, before: Moment, after: Moment, partials: Sequence[Partial]
-    ) -> DividedGiven:
+        self, batch: int, turn: PartitionedTurn, before: Moment, after: Moment, partials: Sequence[Partial]
+    ) -> PartitionedResult:
         """Take part in a batch; asked again, it gives the same again."""
         if self._given is not None and self._batch == batch:
             return self._given
@@ -129,7 +129,7 @@ class DividedSynopses:
         self._batch = batch
         return self._given
 
-    def _go_to(self, batch: int, turn: DividedTurn, moment: Moment) -> None:
+    def _go_to(self, batch: int, turn: PartitionedTurn, moment: Moment) -> None:
         """Have the state after a batch, of the synopses that there are now."""
         if self._batch != batch:
             self.forget()
@@ -148,7 +148,7 @@ class DividedSynopses:
         plane.catch_up(Reached(moment.throughs, {}, ()), new)
         self._version = turn.version
 
-    def _apply(self, batch: int, after: Moment, partials: Sequence[Partial]) -> DividedGiven:
+    def _apply(self, batch: int, after: Moment, partials: Sequence[Partial]) -> PartitionedResult:
         """`after.throughs` has the streams whose time has moved."""
         plane = self._plane
         for partial in partials:
@@ -168,4 +168,4 @@ class DividedSynopses:
             answers[name].append(table)
         plane.settle(after.throughs)
         notes = {name: group.notes for name, group in plane.groups.items()}
-        return DividedGiven(self._partition, dict(answers), tuple(files), plane.held, notes)
+        return PartitionedResult(self._partition, dict(answers), tuple(files), plane.held, notes)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from sash.engine.observe.report import Refreshed
+from sash.engine.observe.report import QueryRefreshStats
 from sash.engine.periodic.groups import QueryGroup
 from sash.plan.join_synopses import JoinReader, SharedJoin
 from sash.plan.panes import first_boundary, last_boundary
@@ -231,7 +231,7 @@ class Refreshing:
             for query in refresher.queries
         }
 
-    def reported(self) -> dict[str, Refreshed]:
+    def reported(self) -> dict[str, QueryRefreshStats]:
         """How each query that is refreshed so fares."""
         reports = {name: self._schedulers[stream].report(name) for name, stream in self._put.items()}
         refreshers = (refresher for task in self._tasks.values() for refresher in task.refreshers)
@@ -244,9 +244,9 @@ class Refreshing:
         }
 
 
-def elastic_fares(report: Report, last: int | None, policy: str) -> Refreshed:
+def elastic_fares(report: Report, last: int | None, policy: str) -> QueryRefreshStats:
     """How a query fares that answered `last`."""
-    return Refreshed(
+    return QueryRefreshStats(
         last,
         report.period / 1e6,
         None if report.granted is None else report.granted / 1e6,
@@ -257,11 +257,11 @@ def elastic_fares(report: Report, last: int | None, policy: str) -> Refreshed:
     )
 
 
-def exact_fares(slide: int, through: int | None) -> Refreshed:
+def exact_fares(slide: int, through: int | None) -> QueryRefreshStats:
     """The same of one that has answered every boundary up to `through`."""
     if through is None:
-        return Refreshed(None, slide / 1e6, None)
-    return Refreshed(last_boundary(through, slide), slide / 1e6, slide / 1e6)
+        return QueryRefreshStats(None, slide / 1e6, None)
+    return QueryRefreshStats(last_boundary(through, slide), slide / 1e6, slide / 1e6)
 
 
 def _tasks(groups: Iterable[QueryGroup]) -> dict[str, Task]:
@@ -275,11 +275,11 @@ def _tasks(groups: Iterable[QueryGroup]) -> dict[str, Task]:
     return tasks
 
 
-def join_fares(join: SharedJoin, reader: JoinReader, through: int | None) -> Refreshed:
+def join_fares(join: SharedJoin, reader: JoinReader, through: int | None) -> QueryRefreshStats:
     """How a query fares that reads a join synopsis, which is answered at every boundary since it came."""
     fares = exact_fares(reader.slide, through)
     if reader.since is not None and fares.at is not None and fares.at <= reader.since:
-        return Refreshed(None, fares.period, None)
+        return QueryRefreshStats(None, fares.period, None)
     whole_from = None
     if reader.after is not None:
         whole_from = join.spec.panes.right_edge(reader.after + max(reader.lengths))

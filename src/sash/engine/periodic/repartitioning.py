@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sash.engine.periodic.groups import QueryGroup
-from sash.engine.periodic.synopsis_set import SynopsisPlane
+from sash.engine.periodic.synopsis_set import SynopsisSet
 from sash.plan.explain.measured import size_text
 from sash.plan.placement import AT_DRIVER, PARTITIONED, state_of
 
 
-def crowded(plane: SynopsisPlane, most: int, room: int | None) -> dict[str, str]:
+def groups_to_repartition(plane: SynopsisSet, most: int, room: int | None) -> dict[str, str]:
     """The groups that must move, with the reason.
 
     The driver has groupings of up to `most` groups (0: none); where all that it holds takes more than half of
@@ -39,7 +39,7 @@ def crowded(plane: SynopsisPlane, most: int, room: int | None) -> dict[str, str]
     return {name: why for name, why in found.items() if name not in plane.divided}
 
 
-def _reason(plane: SynopsisPlane, cluster: Sequence[QueryGroup], most: int, groups: int) -> str | None:
+def _reason(plane: SynopsisSet, cluster: Sequence[QueryGroup], most: int, groups: int) -> str | None:
     """Why groups that have rows in common must be in partitions; None: they need not."""
     moved = next((group.spec.name for group in cluster if group.spec.name in plane.divided), None)
     if moved is not None:

@@ -21,7 +21,7 @@ from sash.engine.periodic.groups import (
     clusters,
     latest,
 )
-from sash.engine.streaming_job import Part
+from sash.engine.streaming_job import StreamingJob
 from sash.lang.bound import IndexDefinition
 from sash.operators.operator import begin_of
 from sash.operators.preaggregate import Partial
@@ -55,7 +55,7 @@ class Readers:
     begins: Mapping[str, int]
 
     @staticmethod
-    def of(part: Part) -> Readers:
+    def of(part: StreamingJob) -> Readers:
         begins = ((query.name, part.first.get(begin_of(query.name))) for query in part.plan.queries)
         return Readers(
             part.number,
@@ -80,7 +80,7 @@ class Readers:
         )
 
 
-class SynopsisPlane:
+class SynopsisSet:
     """`divided` has the groups that are in partitions, with the reason. `is_part`: so is this one."""
 
     def __init__(

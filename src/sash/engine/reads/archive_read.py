@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from sash.archive import open_snapshot
 from sash.archive.versions import Versions
 from sash.engine.archives.archive_setup import archive_place
-from sash.engine.continuous.continuous import ContinuousPlane
+from sash.engine.continuous.continuous import ContinuousExecutor
 from sash.engine.ingest.relations import Given, read_relations
 from sash.engine.reads.one_time_query import OnceAnswer
 from sash.lang import Program, algebra
@@ -133,7 +133,7 @@ def without_archives(
 def once_archived(asked: Replaced, base_dir: Path) -> OnceAnswer:
     """Answer a question over archives and what does not change, of the instant of the oldest archive."""
     run = plan_run(asked.program)
-    plane = ContinuousPlane(run)
+    plane = ContinuousExecutor(run)
     relations = read_relations([run], base_dir, asked.given)
     plane.begin_with(-1, [(f"relation {name}", 0, delta) for name, delta in relations.items()])
     for _ in plane.answer(0, (), {}, 0):

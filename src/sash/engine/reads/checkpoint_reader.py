@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from sash.engine.durability.checkpoint import Checkpoint, Manifest
-from sash.engine.durability.plan_store import Recipe
+from sash.engine.durability.plan_store import StoredPlan
 from sash.engine.ingest.relations import Given
 from sash.engine.ingest.retained_files import RETAINED, Snapshot
 from sash.engine.ingest.watermarks import Clock
-from sash.engine.observe.report import Fares
+from sash.engine.observe.report import RefreshStats
 from sash.engine.periodic.refreshing import elastic_fares, exact_fares, join_fares
 from sash.engine.reads.archive_read import (
     known_archive,
@@ -27,7 +27,7 @@ from sash.engine.reads.archive_read import (
     without_archives,
 )
 from sash.engine.reads.one_time_query import OnceAnswer, look
-from sash.engine.reads.snapshot_registry import Ledger
+from sash.engine.reads.snapshot_registry import SnapshotRegistry
 from sash.engine.reads.synopsis_read import KeptPanes
 from sash.errors import CheckpointError, DuplicateName, UserError
 from sash.lang import Known, Program, bind_program
@@ -79,7 +79,7 @@ def ask_archives(directories: Sequence[Path], text: str, version: int | None = N
 
 
 @dataclass(frozen=True, slots=True)
-class Peek:
+class CheckpointReader:
     """A checkpoint that is only read."""
 
     directory: Path
@@ -107,7 +107,7 @@ class Peek:
             if ledger.latest is None or self._manifest().batch != ledger.latest.batch:
                 ledger.commit(self.snapshot(), retains)
 
-        ledger = Ledger(follow=follow)
+        ledger = SnapshotRegistry(follow=follow)
         follow()
         return look(asked, ledger, base_dir, isolation, given)
 
@@ -135,7 +135,7 @@ class Peek:
             ),
         )
 
-    def fares(self) -> Fares:
+    def fares(self) -> RefreshStats:
         """How the queries of the run that synopses answer are refreshed."""
         manifest, plan, joins, watermarks = self._again(
             lambda manifest: (
@@ -155,7 +155,7 @@ class Peek:
             found[name] = replace(fares, shared=shared[name], partitions=partitions)
         for name, (join, reader) in readers_in(joins).items():
             found[name] = replace(join_fares(join, reader, watermarks[name]), shared=shared[name])
-        return Fares(manifest.refresh, manifest.policy, found)
+        return RefreshStats(manifest.refresh, manifest.policy, found)
 
     def known(self) -> Known:
         """The streams, relations and queries of the run."""
@@ -200,7 +200,7 @@ class Peek:
             dropped.update({join.name: part.dropped for join in own})
         return [join for each in made for join in served([each], dropped[each.name], guests)]
 
-    def _recipe(self, number: int) -> Recipe:
+    def _recipe(self, number: int) -> StoredPlan:
         return self._checkpoint.recipe(number)
 
     @property

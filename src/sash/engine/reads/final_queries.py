@@ -10,7 +10,7 @@ import pyarrow as pa
 from sash.engine.observe.report import RECORD, AnswerRecord
 from sash.engine.reads.archive_read import once_archived, without_archives
 from sash.engine.reads.one_time_query import OnceAnswer, look, refuse_unkept
-from sash.engine.reads.snapshot_registry import Ledger
+from sash.engine.reads.snapshot_registry import SnapshotRegistry
 from sash.lang import Program
 from sash.lang.bound import OneTimeQuery, StreamDefinition
 from sash.operators.bounds import with_bounds
@@ -29,7 +29,7 @@ def answered_once(
     program: Program,
     known: Mapping[str, pa.Table],
     records: Mapping[str, AnswerRecord],
-    ledger: Ledger | None,
+    ledger: SnapshotRegistry | None,
     base_dir: Path,
 ) -> dict[str, pa.Table]:
     """The answers, in the order of the program; `known` are those that operators have, with their records.
@@ -50,7 +50,7 @@ def answered_once(
 
 
 def _of_archives(
-    question: OneTimeQuery, program: Program, ledger: Ledger | None, base_dir: Path
+    question: OneTimeQuery, program: Program, ledger: SnapshotRegistry | None, base_dir: Path
 ) -> OnceAnswer:
     asked = without_archives(question, program, base_dir)
     if not asked.reads_changes:

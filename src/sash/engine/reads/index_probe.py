@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sash.engine.ingest.retained_files import KeptFile, open_index, open_rows, place_of, rows_later
-from sash.indexes.immutable_index import StillIndex
+from sash.engine.ingest.retained_files import RetainedFile, open_index, open_rows, place_of, rows_later
+from sash.indexes.immutable_index import ImmutableIndex
 from sash.indexes.immutable_search import NOT_TOLD, Sought, search
 from sash.lang.bound import StreamDefinition
 from sash.operators.delta import one_array
@@ -116,11 +116,11 @@ def _sought(files: Sequence[OpenFile], conditions: Iterable[Placed]) -> list[Sou
 class OpenFile:
     """A file of kept rows with the indexes of some columns; they can be read when the run removes them."""
 
-    def __init__(self, directory: Path, kept: KeptFile) -> None:
+    def __init__(self, directory: Path, kept: RetainedFile) -> None:
         self.kept = kept
         self.table = open_rows(directory, kept)
         self._ts = one_array(self.table.column(0)).to_numpy()
-        self.indexes: dict[int, StillIndex] = {}
+        self.indexes: dict[int, ImmutableIndex] = {}
         self._columns: dict[int, ColumnPiece] = {}
         self._directory = directory
         # Questions share it; kernels are told addresses of what must not be replaced.

@@ -26,15 +26,15 @@ from pathlib import Path
 import pyarrow as pa
 
 from sash.connectors.sources import Position, open_source, read
-from sash.engine.continuous.continuous import ContinuousPlane
+from sash.engine.continuous.continuous import ContinuousExecutor
 from sash.engine.ingest.first_stage import lateness
 from sash.engine.ingest.relations import Given, read_relations
-from sash.engine.ingest.retained_files import FIRST, Gone, KeptFile, Snapshot, in_order
+from sash.engine.ingest.retained_files import FIRST, Gone, RetainedFile, Snapshot, in_order
 from sash.engine.ingest.scans import scan_rows
 from sash.engine.observe.report import AnswerRecord
 from sash.engine.reads.index_probe import OpenFile, Probe
 from sash.engine.reads.join_probe import links_by_scan
-from sash.engine.reads.snapshot_registry import Ledger, Reading, Step
+from sash.engine.reads.snapshot_registry import Reading, SnapshotRegistry, Step
 from sash.engine.reads.synopsis_read import Asked, Covering, covering, from_synopsis
 from sash.errors import CheckpointError, UserError
 from sash.lang import Program, algebra
@@ -80,7 +80,7 @@ class OnceAnswer:
 
 def look(
     program: Program,
-    ledger: Ledger | None,
+    ledger: SnapshotRegistry | None,
     base_dir: Path,
     isolation: Isolation | None = None,
     given: Given | None = None,
@@ -128,7 +128,9 @@ def look(
                     break
 
 
-def _in_memory(question: Question, ledger: Ledger, name: str, isolation: Isolation) -> OnceAnswer | None:
+def _in_memory(
+    question: Question, ledger: SnapshotRegistry, name: str, isolation: Isolation
+) -> OnceAnswer | None:
     """The answer from a synopsis in memory, in the run's turn; None if there is none that covers it."""
     if question.asked is None:
         return None
@@ -161,7 +163,7 @@ class Question:
         (self._query,) = self._plan.one_time
         self._base_dir = base_dir
         self._given = given
-        self._plane = ContinuousPlane(self._plan)
+        self._plane = ContinuousExecutor(self._plan)
         self._streams = [
             stream
             for stream in self._plan.streams
@@ -176,7 +178,7 @@ class Question:
         self._opened: dict[str, OpenFile] = {}
         self._taken: set[str] = set()
         # By stream: what a state has that was not asked for yet, the newest last.
-        self._ahead: dict[str, tuple[Snapshot, list[KeptFile]]] = {}
+        self._ahead: dict[str, tuple[Snapshot, list[RetainedFile]]] = {}
         self._relations: dict[str, list[Delta]] = {}
         self._since: dict[str, int] | None = None
         self._state: Snapshot | None = None
@@ -246,7 +248,7 @@ class Question:
                     since = None if self._since[stream.name] == FIRST else self._since[stream.name]
                     reading.covered(f"rows of {stream.name}", oldest, through, since)
 
-    def _open(self, snapshot: Snapshot, file: KeptFile) -> None:
+    def _open(self, snapshot: Snapshot, file: RetainedFile) -> None:
         if file.name not in self._opened and file.name not in self._taken:
             opened = self._library.get(file.name) or OpenFile(snapshot.directory, file)
             for scan in self._plan.scans_of(file.stream):
@@ -298,20 +300,20 @@ class Question:
             pass
         self._evaluated += 1
 
-    def _is_known_in_part(self, file: KeptFile) -> bool:
+    def _is_known_in_part(self, file: RetainedFile) -> bool:
         """Whether rows of a file may have been taken in from those that it was put together from."""
         return bool(self._taken) and file.chunks > 1 and file.name not in self._taken
 
     def _begin_again(self) -> None:
         """Forget what was taken in."""
-        self._plane = ContinuousPlane(self._plan)
+        self._plane = ContinuousExecutor(self._plan)
         self._feeds = [_Feed(self._plan, name, self._base_dir) for name in self._plan.feeds]
         self._taken = set()
         self._since = None
         self._is_partial = False
         self._evaluated = 0
 
-    def _stream_rows(self, files: Mapping[str, list[KeptFile]]) -> Iterator[Rows]:
+    def _stream_rows(self, files: Mapping[str, list[RetainedFile]]) -> Iterator[Rows]:
         """What the scans make of files, those with few rows first: their keys lead to rows of the others."""
         assert self._since is not None
         assert self._state is not None

@@ -79,7 +79,7 @@ class Turns:
                 self._is_taken = False
 
 
-class Ledger:
+class SnapshotRegistry:
     """`start` is the last batch of which it knows nothing, `follow` looks for newer commits elsewhere."""
 
     def __init__(
@@ -227,7 +227,9 @@ class Reading:
     Where the commit is refused there is a newer state, which has steps of its own.
     """
 
-    def __init__(self, ledger: Ledger, number: int, isolation: Isolation, streams: tuple[str, ...]) -> None:
+    def __init__(
+        self, ledger: SnapshotRegistry, number: int, isolation: Isolation, streams: tuple[str, ...]
+    ) -> None:
         self._streams = streams
         self._ledger = ledger
         self._number = number

@@ -12,27 +12,27 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from sash.connectors.sources import Chunk
-from sash.engine.batch_result import Harvest
+from sash.engine.batch_result import BatchResult
 from sash.engine.continuous.partitions import Message, Partition, gather, scatter, wake
-from sash.engine.control_channel import Desk
-from sash.engine.durability.files import told
+from sash.engine.control_channel import ControlChannel
+from sash.engine.durability.files import translate_os_errors
 from sash.engine.durability.scratch import scratch_folder
 from sash.engine.engine import Engine
 from sash.engine.ingest.feed import Entry
 from sash.engine.ingest.first_stage import ChunkResult, run_chunk
 from sash.engine.observe.report import Summary
 from sash.engine.options import Options
-from sash.engine.periodic.partitioned import DividedPlan, DividedSynopses
+from sash.engine.periodic.partitioned import PartitionedPlan, PartitionedSynopses
 from sash.engine.run_chunks import Bars
 from sash.engine.stopping import Look, leaving, on_leave
 from sash.lang import Program
-from sash.operators.stage_planner import TOP, Cut
+from sash.operators.stage_planner import TOP, StagePlan
 
 # How long to wait before looking again for new input, in seconds.
 _IDLE = 0.05
 
 
-def run_inline(program: Program, options: Options, stop: threading.Event, desk: Desk) -> Summary:
+def run_inline(program: Program, options: Options, stop: threading.Event, desk: ControlChannel) -> Summary:
     """Run until all input has ended or `stop` is set."""
     with scratch_folder() as scratch:
         on_leave(stop, lambda: shutil.rmtree(scratch, ignore_errors=True))
@@ -69,7 +69,7 @@ class Inline:
         self._partitions = [
             Partition(
                 self._cut_of,
-                DividedSynopses(self._divided_plan, i, of, engine.panes_directory, durable=durable),
+                PartitionedSynopses(self._divided_plan, i, of, engine.panes_directory, durable=durable),
                 i,
                 of,
                 engine.cells_directory,
@@ -79,22 +79,22 @@ class Inline:
             for i in range(of)
         ]
 
-    def _divided_plan(self, version: int) -> DividedPlan:
+    def _divided_plan(self, version: int) -> PartitionedPlan:
         assert version == self._engine.version
         return self._engine.divided_plan()
 
-    def _cut_of(self, part: int) -> Cut:
+    def _cut_of(self, part: int) -> StagePlan:
         operators = self._engine.plane.parts[part].continuous.operators
         assert operators is not None
         return operators.cut()
 
-    def batch(self, entry: Entry, chunks: Sequence[Chunk], bars: Bars) -> Harvest:
+    def batch(self, entry: Entry, chunks: Sequence[Chunk], bars: Bars) -> BatchResult:
         plan, keep = self._engine.plan, self._engine.keep(entry.number)
         results = []
         for chunk in chunks:
             self._engine.look()
             results.append(run_chunk(plan, chunk, bars[chunk.stream, chunk.sequence], keep))
-        return self._divided(entry, results) if self._partitions else Harvest(results)
+        return self._divided(entry, results) if self._partitions else BatchResult(results)
 
     def close(self) -> None:
         for partition in self._partitions:
@@ -102,12 +102,12 @@ class Inline:
         if self._partitions:
             shutil.rmtree(self._engine.mail_directory, ignore_errors=True)
 
-    def _divided(self, entry: Entry, results: Sequence[ChunkResult]) -> Harvest:
+    def _divided(self, entry: Entry, results: Sequence[ChunkResult]) -> BatchResult:
         turn, routes, of = self._engine.turn(entry), self._engine.routes, len(self._partitions)
         mailbox = self._engine.mail_directory
         # The driver has read what the batch before has posted.
         shutil.rmtree(mailbox, ignore_errors=True)
-        with told(mailbox, "make"):
+        with translate_os_errors(mailbox, "make"):
             mailbox.mkdir()
         waiting: dict[int, dict[int, list[Message]]] = defaultdict(lambda: defaultdict(list))
         sent = [message for result in results for message in scatter(routes, result, of)]

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from sash.archive import SlotResult, SlotTask, SlotWork, rewrite_in_threads
 from sash.archive.taken import Taken
 from sash.archive.versions import DATA
-from sash.engine.durability.files import save_file, told
+from sash.engine.durability.files import save_file, translate_os_errors
 from sash.engine.durability.wire import pack_state, unpack_state
 from sash.errors import ArchiveError, SashError
 from sash.runtime.spark.executors import asked
@@ -60,7 +60,7 @@ class ArchiveJobs:
         if len(busy) < 2 or sum(each.size for each in busy) <= self._here:
             return rewrite_in_threads(work)
         folder = self._state / f"{_FOLDER}-{uuid.uuid4().hex}"
-        with told(folder, "make"):
+        with translate_os_errors(folder, "make"):
             folder.mkdir()
         try:
             results = self._job([_posted(each, folder / str(n)) for n, each in enumerate(busy)])
@@ -118,7 +118,7 @@ def _rewritten(given: tuple[SlotTask, Path]) -> SlotResult | SashError:
     """What a task does; what went wrong is the driver's to tell."""
     task, path = given
     try:
-        with told(path, "read"):
+        with translate_os_errors(path, "read"):
             tables = unpack_state(path.read_bytes())
         taken = Taken(tables["taken rows"], tables["taken keys"]) if "taken rows" in tables else None
         return SlotWork(task, tables.get("rows"), taken).done()

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sash.connectors.sources import Chunk
-from sash.engine.batch_result import Harvest
-from sash.engine.control_channel import Desk
+from sash.engine.batch_result import BatchResult
+from sash.engine.control_channel import ControlChannel
 from sash.engine.durability.checkpoint import FEED
 from sash.engine.durability.scratch import scratch_folder
 from sash.engine.engine import Engine
@@ -40,7 +40,7 @@ from sash.runtime.spark.stages import NO_CHUNK, Stages, nursery_folder
 _IDLE = 0.05
 
 
-def run_spark(program: Program, options: Options, stop: threading.Event, desk: Desk) -> Summary:
+def run_spark(program: Program, options: Options, stop: threading.Event, desk: ControlChannel) -> Summary:
     """Run until all input has ended or `stop` is set."""
     require_shared_state(options.master, options.checkpoint)
     if SparkSession.getActiveSession() is None:
@@ -98,7 +98,7 @@ class _Pipeline:
         self._failure: BaseException | None = None
         self._done = threading.Event()
 
-    def run(self, stop: threading.Event, desk: Desk) -> None:
+    def run(self, stop: threading.Event, desk: ControlChannel) -> None:
         if stop.is_set():
             return
         self._spark.dataSource.register(FeedSource)
@@ -179,7 +179,7 @@ class _Pipeline:
         """Runs the chunks that Spark handed over; the second time, just those that are asked for."""
         frames = iter((frame,) if frame is not None else ())
 
-        def run(entry: Entry, chunks: Sequence[Chunk], bars: Bars) -> Harvest:
+        def run(entry: Entry, chunks: Sequence[Chunk], bars: Bars) -> BatchResult:
             given = next(frames, None)
             if given is None or not chunks:
                 given = self._chunk_frame(chunks)

@@ -30,9 +30,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sash.connectors.sources import Chunk
-from sash.engine.batch_result import Harvest
+from sash.engine.batch_result import BatchResult
 from sash.engine.continuous.partitions import Message, Routes, Turn, failed, gather, scatter, wake
-from sash.engine.durability.files import told
+from sash.engine.durability.files import translate_os_errors
 from sash.engine.durability.operator_state import StateFile
 from sash.engine.engine import Engine
 from sash.engine.ingest.feed import Entry
@@ -98,7 +98,7 @@ class Stages:
         self._divided: tuple[int, Broadcast[bytes]] | None = None
 
     def __enter__(self) -> Stages:
-        with told(self._run.alive.parent):
+        with translate_os_errors(self._run.alive.parent):
             for path in self._run.alive.parent.glob(f"{_ALIVE}*"):
                 # Of a run that was killed: whoever waits for its end may go.
                 path.unlink()
@@ -130,7 +130,7 @@ class Stages:
             with contextlib.suppress(OSError):
                 os.utime(self._run.alive)
 
-    def run(self, chunks: DataFrame, entry: Entry, bars: Bars) -> Harvest:
+    def run(self, chunks: DataFrame, entry: Entry, bars: Bars) -> BatchResult:
         """Run the chunks that a frame describes, and the operators over them."""
         plans = self._shipped()
         self._forget_mail()

@@ -36,11 +36,11 @@ from typing import Any
 from sash.engine.continuous.continuous import OperatorPlan
 from sash.engine.continuous.partitions import Message, Partition, Turn
 from sash.engine.durability.codec import Codec
-from sash.engine.durability.files import told
+from sash.engine.durability.files import translate_os_errors
 from sash.engine.durability.operator_state import StateFile
-from sash.engine.periodic.partitioned import DividedPlan, DividedSynopses
+from sash.engine.periodic.partitioned import PartitionedPlan, PartitionedSynopses
 from sash.errors import RunError, SashError
-from sash.operators.stage_planner import Cut
+from sash.operators.stage_planner import StagePlan
 from sash.runtime.spark.peers import (
     accept,
     connect,
@@ -123,7 +123,7 @@ class Run:
         if self.mail is None:
             return None
         folder = self.mail / str(batch)
-        with told(folder, "make"):
+        with translate_os_errors(folder, "make"):
             folder.mkdir(exist_ok=True)
         return folder
 
@@ -169,7 +169,7 @@ class Fork:
 
 
 CODEC = Codec(Request, Answer, Wanted, Plan, Fork)
-PLANS = Codec(OperatorPlan, DividedPlan)
+PLANS = Codec(OperatorPlan, PartitionedPlan)
 Plans = Callable[[Wanted], bytes]
 """Gives the plan that a holder wants, as `PLANS` writes it."""
 
@@ -327,7 +327,7 @@ class _Holder:
     def __init__(self, run: Run, partition: int) -> None:
         self._run = run
         of, durable = run.partitions, run.durable
-        synopses = DividedSynopses(self._divided_plan, partition, of, run.panes, durable=durable)
+        synopses = PartitionedSynopses(self._divided_plan, partition, of, run.panes, durable=durable)
         self._held = Partition(self._cut_of, synopses, partition, of, run.directory, durable=durable)
         # Who is answered at the moment.
         self._connection: socket.socket | None = None
@@ -348,12 +348,12 @@ class _Holder:
             raise
         send(connection, CODEC, Answer(heads_of(posted)), [message.payload for message in posted])
 
-    def _cut_of(self, part: int) -> Cut:
+    def _cut_of(self, part: int) -> StagePlan:
         plan: OperatorPlan = PLANS.from_bytes(self._plan(Wanted(part)), OperatorPlan)
         return plan.cut()
 
-    def _divided_plan(self, version: int) -> DividedPlan:
-        plan: DividedPlan = PLANS.from_bytes(self._plan(Wanted(None, version)), DividedPlan)
+    def _divided_plan(self, version: int) -> PartitionedPlan:
+        plan: PartitionedPlan = PLANS.from_bytes(self._plan(Wanted(None, version)), PartitionedPlan)
         return plan
 
     def _plan(self, wanted: Wanted) -> memoryview:

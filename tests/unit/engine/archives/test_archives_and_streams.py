@@ -10,7 +10,7 @@ from tests.unit.engine.archives.archiving_kit import JOIN, folder, run, text_of
 
 import sash
 from sash.archive import open_snapshot
-from sash.engine.reads.checkpoint_reader import Peek
+from sash.engine.reads.checkpoint_reader import CheckpointReader
 from sash.errors import UserError
 from sash.lang import bind_program
 from sash.runtime.run import run_program
@@ -51,7 +51,7 @@ def test_an_archive_is_joined_with_the_window_of_a_stream(folder):
     wanted = expected(folder)
     assert len(wanted) > 3
     assert bag(summary.once["answer 1"]) == wanted
-    answer = Peek(folder / "checkpoint").ask(MIXED)
+    answer = CheckpointReader(folder / "checkpoint").ask(MIXED)
     assert (bag(answer.table), answer.instant) == (wanted, 119_000_000)
     with sash.connect(base_dir=folder, runtime="inline") as session:
         session.sql(text_of(JOIN))
@@ -69,7 +69,7 @@ def test_rows_of_an_archive_that_are_not_in_a_window(folder):
     window = {row["k"] for row in rows_of(folder) if row["ts"] > 116}
     wanted = Counter((k,) for k in {row["k"] for row in archived(folder)} - window)
     assert wanted
-    assert bag(Peek(folder / "checkpoint").ask(text).table) == wanted
+    assert bag(CheckpointReader(folder / "checkpoint").ask(text).table) == wanted
 
 
 def test_an_archive_is_joined_with_relations(folder):

@@ -24,7 +24,7 @@ from sash.archive import ArchiveWriter, open_snapshot
 from sash.engine.durability.checkpoint import Checkpoint
 from sash.engine.observe.passes import passes
 from sash.engine.reads.archive_read import described, once_archived, without_archives
-from sash.engine.reads.checkpoint_reader import Peek, ask_archives
+from sash.engine.reads.checkpoint_reader import CheckpointReader, ask_archives
 from sash.errors import ArchiveError, BindError, CheckpointError, DuplicateName, SinkError, UserError
 from sash.lang import bind_program
 from sash.runtime.run import run_program
@@ -215,7 +215,7 @@ def test_questions(folder):
     assert pairs == [{"n": counts[1] ** 2}]
     # The same with the checkpoint, and from the directory alone.
     for answer in (
-        Peek(folder / "checkpoint").ask("SELECT COUNT(*) AS n FROM kept"),
+        CheckpointReader(folder / "checkpoint").ask("SELECT COUNT(*) AS n FROM kept"),
         ask_archives([folder / "archives" / "kept"], "SELECT COUNT(*) AS n FROM kept"),
     ):
         assert answer.table.to_pylist() == [{"n": len(rows)}]
@@ -291,7 +291,7 @@ def test_what_there_is_to_show(folder):
     assert row["balance"] >= 1
     directory = folder / "archives" / "kept"
     for answer in (
-        Peek(folder / "checkpoint").ask("SHOW ARCHIVES"),
+        CheckpointReader(folder / "checkpoint").ask("SHOW ARCHIVES"),
         ask_archives([directory], "show archives;"),
     ):
         (shown,) = answer.table.to_pylist()

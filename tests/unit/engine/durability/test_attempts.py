@@ -27,9 +27,9 @@ from sash.engine.durability.wire import Packed
 from sash.engine.ingest import retained_files
 from sash.engine.ingest.first_stage import ChunkResult, run_chunk
 from sash.engine.ingest.retained_files import Keep
-from sash.engine.periodic.partitioned import DividedPlan, DividedSynopses
+from sash.engine.periodic.partitioned import PartitionedPlan, PartitionedSynopses
 from sash.lang import bind_program
-from sash.operators.stage_planner import Cut
+from sash.operators.stage_planner import StagePlan
 from sash.runtime.run import run_program
 from sash.testing.runs import StopAfter
 
@@ -95,14 +95,14 @@ def _in_another_process(
 
 
 def _turn(
-    cuts: Mapping[int, Cut],
-    plan: DividedPlan,
+    cuts: Mapping[int, StagePlan],
+    plan: PartitionedPlan,
     directories: tuple[Path, Path],
     place: tuple[int, int],
     *arguments: Any,
 ) -> Any:
     cells, panes = directories
-    synopses = DividedSynopses(lambda _: plan, *place, panes, durable=True)
+    synopses = PartitionedSynopses(lambda _: plan, *place, panes, durable=True)
     partition = Partition(cuts.__getitem__, synopses, *place, cells, durable=True)
     messages = partition.run(*arguments)
     partition.close()

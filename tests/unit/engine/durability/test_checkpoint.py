@@ -10,7 +10,7 @@ import pytest
 from tests.unit.synopses.synopsis_kit import plan_of
 
 from sash.engine.durability import checkpoint as module
-from sash.engine.durability.checkpoint import Checkpoint, Manifest, PartState
+from sash.engine.durability.checkpoint import Checkpoint, JobState, Manifest
 from sash.engine.durability.pane_files import PaneFile, PaneFolder
 from sash.engine.durability.plan_store import fingerprint
 from sash.engine.ingest.watermarks import StreamState
@@ -178,7 +178,7 @@ def test_a_manifest_comes_back_as_it_was():
         {"q": 3},
         (PaneFile("a", "s0", 12, 99),),
         {"s.late.jsonl": {"size": 1}},
-        parts=(PartState(0, {"s": -3}, ("p",), None, {}, 42), PartState(1, {}, (), 17, {"s": 3}, 17)),
+        parts=(JobState(0, {"s": -3}, ("p",), None, {}, 42), JobState(1, {}, (), 17, {"s": 3}, 17)),
         passed={"s": 42},
         sources={"s": "0a"},
     )

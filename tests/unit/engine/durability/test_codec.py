@@ -16,16 +16,16 @@ import pytest
 
 import sash.errors
 from sash.connectors.sources import REJECTS_SCHEMA
-from sash.engine.continuous.continuous import ContinuousPlane, OperatorPlan
+from sash.engine.continuous.continuous import ContinuousExecutor, OperatorPlan
 from sash.engine.continuous.partitions import CODEC, News, Partials
 from sash.engine.durability.codec import Codec
 from sash.engine.durability.operator_state import StateFile
 from sash.engine.durability.pane_files import PaneFile
 from sash.engine.durability.wire import pack, unpack
 from sash.engine.ingest.first_stage import ChunkExtent, ChunkResult
-from sash.engine.ingest.retained_files import KeptFile
+from sash.engine.ingest.retained_files import RetainedFile
 from sash.engine.observe.report import Held, StreamCounts
-from sash.engine.periodic.partitioned import DividedGiven, DividedPlan
+from sash.engine.periodic.partitioned import PartitionedPlan, PartitionedResult
 from sash.errors import InternalError, Place, RunError, SashError
 from sash.lang import bind_program
 from sash.operators.dataflow import Tally
@@ -34,7 +34,7 @@ from sash.plan.digests import canonical_text
 from sash.plan.join_synopses import SharedJoin
 from sash.plan.run_plan import RunPlan, plan_run
 
-PLANS = Codec(OperatorPlan, DividedPlan)
+PLANS = Codec(OperatorPlan, PartitionedPlan)
 PROGRAMS = sorted((Path(__file__).parents[3] / "golden" / "explain").glob("*.cql"))
 
 
@@ -63,7 +63,7 @@ def same(one: Any, other: Any) -> bool:
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_plans_come_back_as_they_were_and_become_the_same_operators(path):
     plan = plan_run(bind_program(path.read_text(encoding="utf-8")))
-    plane = ContinuousPlane(plan, is_cut=True)
+    plane = ContinuousExecutor(plan, is_cut=True)
     assert plane.operators is not None
     read = PLANS.from_bytes(PLANS.to_bytes(plane.operators), OperatorPlan)
     assert read == plane.operators
@@ -117,9 +117,9 @@ def some_news(rng: random.Random) -> News:
     rows = pa.table({"source": ["p"], "row": [2], "reason": ["late"], "data": ["{}"]}, schema=REJECTS_SCHEMA)
     result = ChunkResult(
         "s", 3, 5, 2**60, None, (some_partial(rng),), rows, REJECTS_SCHEMA.empty_table(), (),
-        KeptFile("s", 1, 2, -3, 4, 5, "0123456789ab"),
+        RetainedFile("s", 1, 2, -3, 4, 5, "0123456789ab"),
     )  # fmt: skip
-    given = DividedGiven(
+    given = PartitionedResult(
         1, {"q": [rows]}, (PaneFile("f", "s0", 2**61, 7, 1, 3),), {"s0": Held(1, 2, 3)}, {"s0": ("a", "b")}
     )
     return News(

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.engine.continuous.buffered_dataflow import Fragment
-from sash.engine.durability.operator_state import Cell, Work
+from sash.engine.continuous.buffered_dataflow import BufferedDataflow
+from sash.engine.durability.operator_state import OperatorState, Work
 from sash.errors import CheckpointError
 from sash.lang import bind_program
 from sash.operators.build import build
@@ -28,8 +28,8 @@ CREATE QUERY n INTO 'noop:' AS SELECT k, COUNT(*) AS n FROM a [ROWS 7] GROUP BY 
 PLAN = plan_run(bind_program(PROGRAM))
 
 
-def cell_in(directory: Path) -> Cell:
-    return Cell("c", Fragment(build(PLAN)), directory, durable=False)
+def cell_in(directory: Path) -> OperatorState:
+    return OperatorState("c", BufferedDataflow(build(PLAN)), directory, durable=False)
 
 
 def work(start: int, keys: list[int]) -> Work:
@@ -43,7 +43,7 @@ def work(start: int, keys: list[int]) -> Work:
     return Work(tuple(rows), int(ts[-1]), {"a": 1, "b": 1})
 
 
-def applied(cell: Cell, batch: int, given: Work) -> Counter[tuple[object, ...]]:
+def applied(cell: OperatorState, batch: int, given: Work) -> Counter[tuple[object, ...]]:
     found: Counter[tuple[object, ...]] = Counter()
     for query, delta in cell.apply(batch, given):
         columns = (column.to_pylist() for column in delta.columns)
@@ -104,6 +104,6 @@ def test_a_file_that_is_not_what_was_written_is_refused(tmp_path, harm):
 
 
 def test_a_cell_without_a_directory_writes_nothing():
-    cell = Cell("c", Fragment(build(PLAN)), None)
+    cell = OperatorState("c", BufferedDataflow(build(PLAN)), None)
     applied(cell, 0, work(1, [1]))
     assert cell.files == ()

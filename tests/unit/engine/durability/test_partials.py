@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.synopses.synopsis_kit import Fed, partials_of, plan_of
 
-from sash.engine.batch_result import Harvest
+from sash.engine.batch_result import BatchResult
 from sash.engine.durability.partials import from_table, string_columns, to_table
 from sash.operators.preaggregate import Partial
 from sash.plan.periodic import SynopsisSpec
@@ -86,7 +86,7 @@ def test_a_plane_that_absorbs_partials_read_back_answers_like_one_that_saw_the_r
     other.plane.streams = fed.plane.streams
     for group in other.plane.groups.values():
         group.begin(fed.plane.parts[0].first.get("s"))
-    answers = [table for name, table in other.plane.answer(0, Harvest([])) if name == "q0"]
+    answers = [table for name, table in other.plane.answer(0, BatchResult([])) if name == "q0"]
     assert rows_in(answers) == rows_in(fed.tables["q0"])
 
 

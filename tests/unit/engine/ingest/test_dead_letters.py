@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sash.connectors.sources import REJECTS_SCHEMA
-from sash.engine.ingest.dead_letters import Aside
+from sash.engine.ingest.dead_letters import DeadLetters
 from sash.engine.ingest.first_stage import ChunkResult
 from sash.errors import SinkError
 from sash.lang import bind_program
@@ -33,7 +33,7 @@ def read(path):
 
 
 def test_a_file_appears_with_its_first_row(tmp_path):
-    aside = Aside(tmp_path / "aside", durable=False)
+    aside = DeadLetters(tmp_path / "aside", durable=False)
     aside.open(["s"], {})
     aside.write([result()])
     assert not (tmp_path / "aside").exists()
@@ -49,18 +49,18 @@ def test_a_file_appears_with_its_first_row(tmp_path):
 def test_files_of_an_earlier_run_are_removed_and_those_of_others_are_left(tmp_path):
     for name in ("s.late.jsonl", "s.rejects.jsonl", "other.late.jsonl"):
         (tmp_path / name).write_text("old\n")
-    Aside(tmp_path, durable=False).open(["s"], {})
+    DeadLetters(tmp_path, durable=False).open(["s"], {})
     assert [path.name for path in tmp_path.iterdir()] == ["other.late.jsonl"]
 
 
 def test_what_was_not_committed_is_taken_back(tmp_path):
-    aside = Aside(tmp_path, durable=True)
+    aside = DeadLetters(tmp_path, durable=True)
     aside.open(["s"], {})
     aside.write([result(late=2)])
     committed = json.loads(json.dumps(aside.commit()))
     aside.write([result(late=3, rejected=1, start=2)])
     aside.close()
-    again = Aside(tmp_path, durable=True)
+    again = DeadLetters(tmp_path, durable=True)
     again.open(["s"], committed)
     assert not (tmp_path / "s.rejects.jsonl").exists()
     again.write([result(late=1, start=2)])
@@ -72,7 +72,7 @@ def test_what_was_not_committed_is_taken_back(tmp_path):
 def test_a_file_that_cannot_be_replaced_is_an_error_that_says_what_to_do(tmp_path):
     (tmp_path / "s.late.jsonl").mkdir()
     with pytest.raises(SinkError, match="cannot replace") as caught:
-        Aside(tmp_path, durable=False).open(["s"], {})
+        DeadLetters(tmp_path, durable=False).open(["s"], {})
     assert "--aside" in str(caught.value.hint)
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sash.engine.ingest import retained_files as retained
-from sash.engine.reads.checkpoint_reader import Peek
+from sash.engine.reads.checkpoint_reader import CheckpointReader
 from sash.engine.reads.one_time_query import Question
 from sash.errors import CheckpointError
 from sash.lang import bind_program
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run(
     folder: Path, state: str, source: str, retain: str = "1 HOUR", rows: int = 1, batches: int | None = None
-) -> Peek:
+) -> CheckpointReader:
     monitor = StopAfter(batches)
     text = STREAM.format(retain=retain, source=source) + INDEXES + QUERY
     run_program(
@@ -58,7 +58,7 @@ def run(
         monitor=monitor,
         stop=monitor.stop,
     )
-    return Peek(folder / state)
+    return CheckpointReader(folder / state)
 
 
 def counted(table: pa.Table) -> Counter[tuple[object, ...]]:

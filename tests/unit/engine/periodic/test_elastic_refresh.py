@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.change_logs import at, contents
 
 from sash.engine.engine import Engine
-from sash.engine.observe.report import BatchReport, Refreshed
+from sash.engine.observe.report import BatchReport, QueryRefreshStats
 from sash.engine.periodic import refreshing
 from sash.lang import bind_program
 from sash.plan.refresh import EXACT, MODES
@@ -75,7 +75,7 @@ class Ticking:
 class Reports(StopAfter):
     def __init__(self, batches: int | None = None) -> None:
         super().__init__(batches)
-        self.refreshes: list[dict[str, Refreshed]] = []
+        self.refreshes: list[dict[str, QueryRefreshStats]] = []
 
     def batch(self, report: BatchReport) -> None:
         super().batch(report)

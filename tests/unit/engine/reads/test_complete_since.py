@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sash.engine.reads.checkpoint_reader import Peek
+from sash.engine.reads.checkpoint_reader import CheckpointReader
 from sash.engine.reads.snapshot_registry import Turns
 from sash.errors import UserError
 from sash.session import Session, connect
@@ -129,7 +129,7 @@ def test_a_question_is_answered_alike_with_and_without_a_checkpoint(tmp_path, qu
                     found[instant] = table.to_pylist()
             if options:
                 session.stop()
-                again = Peek(tmp_path / "state").ask(question)
+                again = CheckpointReader(tmp_path / "state").ask(question)
                 assert again.instant is not None
         answers.append(found)
     without, with_checkpoint = answers

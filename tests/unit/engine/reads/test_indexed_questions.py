@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sash.engine.control_channel import Desk, Served
+from sash.engine.control_channel import ControlChannel, Served
 from sash.engine.ingest import retained_files as retained
 from sash.engine.reads import index_probe as probe
-from sash.engine.reads.checkpoint_reader import Peek
+from sash.engine.reads.checkpoint_reader import CheckpointReader
 from sash.engine.reads.one_time_query import look
 from sash.lang import bind_program
 from sash.runtime.run import run_program
@@ -61,8 +61,8 @@ def indexes(kind: str) -> str:
 
 
 def run(
-    folder: Path, state: str, more: str = "", batches: int | None = None, desk: Desk | None = None
-) -> Peek:
+    folder: Path, state: str, more: str = "", batches: int | None = None, desk: ControlChannel | None = None
+) -> CheckpointReader:
     monitor = StopAfter(batches)
     if batches == 0:
         monitor.stop.set()
@@ -76,7 +76,7 @@ def run(
         stop=monitor.stop,
         desk=desk,
     )
-    return Peek(folder / state)
+    return CheckpointReader(folder / state)
 
 
 def rows(table):
@@ -144,7 +144,7 @@ def test_a_run_that_goes_on_may_have_other_indexes(folder, probed):
     assert not list((folder / "state" / "retained").glob("*.index"))
 
 
-class Asking(Desk):
+class Asking(ControlChannel):
     """Makes an index after some batches, drops it later, and asks before every batch."""
 
     def __init__(self, folder: Path) -> None:

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.engine.ingest.retained_files import Keep, KeptFile, Snapshot, forget, keep_rows, live, open_kept
+from sash.engine.ingest.retained_files import Keep, RetainedFile, Snapshot, forget, keep_rows, live, open_kept
 from sash.engine.ingest.watermarks import Clock, StreamState
 from sash.engine.observe.history import RunHistory
 from sash.engine.observe.report import StreamCounts
 from sash.engine.reads.one_time_query import ATTEMPTS, OnceAnswer, look
-from sash.engine.reads.snapshot_registry import Ledger
+from sash.engine.reads.snapshot_registry import SnapshotRegistry
 from sash.errors import CheckpointError, UserError
 from sash.lang import Program, bind_program
 from sash.lang.bound import StreamDefinition
@@ -48,10 +48,10 @@ class Pipeline:
     def __init__(self, folder: Path, follow: Callable[[], None] | None = None) -> None:
         self.folder = folder
         self.memory = Memory()
-        self.ledger = Ledger(recorder=self.memory, follow=follow)
+        self.ledger = SnapshotRegistry(recorder=self.memory, follow=follow)
         self.streams: dict[str, StreamDefinition] = {s.name: s for s in bind_program(STREAMS).streams}
         self.rows: list[tuple[str, int, int]] = []
-        self._kept: list[KeptFile] = []
+        self._kept: list[RetainedFile] = []
         self._batch = -1
 
     def commit(self, through: int, rows: Iterable[tuple[str, int, int]]) -> None:
@@ -427,7 +427,7 @@ def test_a_disk_that_refuses_is_told_once_and_the_history_until_then_can_be_chec
     path = tmp_path / "history.jsonl"
     run = Pipeline(tmp_path)
     history = RunHistory(path, -1, warnings.append)
-    run.ledger = Ledger(recorder=history)
+    run.ledger = SnapshotRegistry(recorder=history)
     run.commit(1, second(1))
     run.ask(SUM)
     history.flush()

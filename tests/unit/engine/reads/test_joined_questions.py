@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sash.engine.reads import join_probe as links
-from sash.engine.reads.checkpoint_reader import Peek
+from sash.engine.reads.checkpoint_reader import CheckpointReader
 from sash.engine.reads.one_time_query import Question
 from sash.lang import bind_program
 from sash.plan.key_conditions import Among
@@ -70,7 +70,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, state: str, more: str = "", batches: int | None = None) -> Peek:
+def run(folder: Path, state: str, more: str = "", batches: int | None = None) -> CheckpointReader:
     monitor = StopAfter(batches)
     run_program(
         bind_program(CATALOG + more),
@@ -81,7 +81,7 @@ def run(folder: Path, state: str, more: str = "", batches: int | None = None) ->
         monitor=monitor,
         stop=monitor.stop,
     )
-    return Peek(folder / state)
+    return CheckpointReader(folder / state)
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from sash.engine.control_channel import Desk, Served
-from sash.engine.reads.checkpoint_reader import Peek
+from sash.engine.control_channel import ControlChannel, Served
+from sash.engine.reads.checkpoint_reader import CheckpointReader
 from sash.engine.reads.one_time_query import look
 from sash.errors import CheckpointError, UserError
 from sash.lang import bind_program
@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def stopped(folder: Path, batches: int | None, batch_rows: int = 9, **options: object) -> Peek:
+def stopped(folder: Path, batches: int | None, batch_rows: int = 9, **options: object) -> CheckpointReader:
     monitor = StopAfter(batches)
     run_program(
         bind_program(PROGRAM),
@@ -55,7 +55,7 @@ def stopped(folder: Path, batches: int | None, batch_rows: int = 9, **options: o
         stop=monitor.stop,
         **options,  # type: ignore[arg-type]
     )
-    return Peek(folder / "state")
+    return CheckpointReader(folder / "state")
 
 
 def rows_of(folder: Path, name: str, through: int, span: int | None = None) -> list[tuple[int, str, int]]:
@@ -153,7 +153,7 @@ def test_old_rows_are_let_go_of(folder):
 
 def test_a_directory_without_state_is_told(tmp_path):
     with pytest.raises(CheckpointError, match="no committed state") as caught:
-        Peek(tmp_path / "none").ask("SELECT 1 AS x;")
+        CheckpointReader(tmp_path / "none").ask("SELECT 1 AS x;")
     assert caught.value.id == "checkpoint-empty"
 
 
@@ -165,7 +165,7 @@ def test_a_damaged_file_of_kept_rows_is_told(folder):
         peek.ask("SELECT n FROM s [RANGE 3 SEC];")
 
 
-class Asking(Desk):
+class Asking(ControlChannel):
     """Asks before every batch."""
 
     def __init__(self, folder: Path) -> None:

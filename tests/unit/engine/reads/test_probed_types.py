@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sash.engine.reads import index_probe as probe
-from sash.engine.reads.checkpoint_reader import Peek
+from sash.engine.reads.checkpoint_reader import CheckpointReader
 from sash.lang import bind_program
 from sash.runtime.run import run_program
 from sash.state import pieces
@@ -107,7 +107,7 @@ def test_a_probe_of_any_type_finds_what_sql_finds(kind, seed, tmp_path: Path, mo
 
     original = pieces.fetch_rows
     monkeypatch.setattr(probe, "fetch_rows", fetch_rows)
-    peek = Peek(tmp_path / "state")
+    peek = CheckpointReader(tmp_path / "state")
     found_any = 0
     for condition in CONDITIONS:
         answer = peek.ask(f"SELECT * FROM s [RANGE 60 SEC] WHERE {condition}")

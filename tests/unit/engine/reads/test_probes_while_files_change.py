@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sash.engine.control_channel import Desk, Served
+from sash.engine.control_channel import ControlChannel, Served
 from sash.engine.reads import index_probe as probe
 from sash.engine.reads.one_time_query import look
 from sash.lang import bind_program
@@ -57,7 +57,7 @@ def made(seed: int) -> list[Row]:
     return rows
 
 
-class Asking(Desk):
+class Asking(ControlChannel):
     """Asks some questions before every batch, and has other indexes every few."""
 
     def __init__(self, folder: Path, rows: list[Row], seed: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.engine.reads.checkpoint_reader import Peek
+from sash.engine.reads.checkpoint_reader import CheckpointReader
 from sash.errors import UserError
 from sash.lang import bind_program
 from sash.runtime.run import run_program
@@ -25,7 +25,7 @@ QUERIES = (
 VALUED = "COUNT(*) AS c, VAR(n) AS v, QUANTILE(n, 0.9) AS q, TOP(k, 2) AS t, COUNT(DISTINCT k) AS d"
 
 
-def peek(folder: Path, retain: str, batches: int | None, limit: int | None = None) -> Peek:
+def peek(folder: Path, retain: str, batches: int | None, limit: int | None = None) -> CheckpointReader:
     monitor = StopAfter(batches)
     run_program(
         bind_program(STREAM.format(retain=retain) + QUERIES),
@@ -38,7 +38,7 @@ def peek(folder: Path, retain: str, batches: int | None, limit: int | None = Non
         monitor=monitor,
         stop=monitor.stop,
     )
-    return Peek(folder / f"state{retain}")
+    return CheckpointReader(folder / f"state{retain}")
 
 
 rows = st.lists(
@@ -126,7 +126,7 @@ def test_what_is_put_together_from_synopses_is_looked_up_in_them(tmp_path, where
         program = bind_program(STREAM.format(retain=retain) + standing)
         run_program(program, base_dir=tmp_path, runtime="inline", checkpoint=tmp_path / f"state{retain}")
     ordered = select(where) + " ORDER BY g"
-    looked = Peek(tmp_path / "state").ask(ordered)
-    read = Peek(tmp_path / "state RETAIN 1 HOUR").ask(ordered.replace("SUM(n)", "SUM(n + 0)"))
+    looked = CheckpointReader(tmp_path / "state").ask(ordered)
+    read = CheckpointReader(tmp_path / "state RETAIN 1 HOUR").ask(ordered.replace("SUM(n)", "SUM(n + 0)"))
     assert looked.table.num_rows == 3, looked.table
     assert looked.table.to_pylist() == read.table.to_pylist()

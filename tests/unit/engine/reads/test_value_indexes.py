@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sash.engine.control_channel import Desk, Served
+from sash.engine.control_channel import ControlChannel, Served
 from sash.engine.engine import Engine
 from sash.engine.options import Options
 from sash.lang import bind_program
@@ -53,7 +53,11 @@ def indexes(kind: str) -> str:
 
 
 def run(
-    folder: Path, out: str, more: str, stops: tuple[int | None, ...] = (None,), desk: Desk | None = None
+    folder: Path,
+    out: str,
+    more: str,
+    stops: tuple[int | None, ...] = (None,),
+    desk: ControlChannel | None = None,
 ) -> None:
     (folder / out).mkdir()
     for stop in stops:
@@ -85,7 +89,7 @@ def test_answers_from_an_index_are_those_without_one(folder, kind):
     assert all(len(lines) > 20 for lines in expected)
 
 
-class Changing(Desk):
+class Changing(ControlChannel):
     """Between batches the indexes become others."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from sash.engine.observe.report import (
     BatchReport,
     Held,
     OperatorTally,
-    Refreshed,
+    QueryRefreshStats,
     Silent,
 )
 
@@ -100,7 +100,7 @@ def record(report: BatchReport, now: float) -> dict[str, Any]:
     }
 
 
-def _refreshed(refreshed: Refreshed | None) -> dict[str, Any]:
+def _refreshed(refreshed: QueryRefreshStats | None) -> dict[str, Any]:
     """How a periodic query is refreshed; nothing of others."""
     if refreshed is None:
         return {}
