@@ -83,7 +83,7 @@ class Schedule(ControlChannel):
         if self.example.program(batch) != self.example.program(self.batch):
             run.change(self.example.program(batch))
         self.batch = batch
-        for part in run.plane.parts.values():
+        for part in run.executor.parts.values():
             if any(query.name == "late" for query in part.plan.queries):
                 self.has_come, self.since = True, part.since
                 self.is_guest = part.number > 0 and not part.origin.synopses
@@ -98,7 +98,7 @@ def test_a_query_that_a_synopsis_covers_has_whole_windows_at_once(example):
         (directory / "s.csv").write_text("t,g,n\n" + lines)
         batch = 0
         for stop in (*example.stops, None):
-            monitor, desk = StopAfter(stop), Schedule(example, batch)
+            monitor, control = StopAfter(stop), Schedule(example, batch)
             summary = run_program(
                 example.program(batch),
                 base_dir=directory,
@@ -110,7 +110,7 @@ def test_a_query_that_a_synopsis_covers_has_whole_windows_at_once(example):
                 max_driver_groups=example.limit,
                 monitor=monitor,
                 stop=monitor.stop,
-                desk=desk,
+                control=control,
             )
             batch = summary.batches
             if not summary.interrupted:
@@ -120,14 +120,14 @@ def test_a_query_that_a_synopsis_covers_has_whole_windows_at_once(example):
             base_dir=directory,
             runtime="inline",
         )
-        if not desk.has_come:
+        if not control.has_come:
             return
-        assert desk.is_guest or (example.goes is not None and example.goes <= example.comes) or batch == 0
-        if not desk.is_guest:
+        assert control.is_guest or (example.goes is not None and example.goes <= example.comes) or batch == 0
+        if not control.is_guest:
             return
         is_log = not example.select.startswith("Rstream")
         whole, late = contents(directory / "whole.jsonl", is_log), contents(directory / "late.jsonl", is_log)
-        since = -1 if desk.since is None else desk.since
+        since = -1 if control.since is None else control.since
         assert all(instant > since for instant in late)
         assert summary.clock is not None
         slide = int(example.select.split("SLIDE ")[1].split()[0])

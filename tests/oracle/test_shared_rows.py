@@ -77,9 +77,9 @@ class Schedule(ControlChannel):
             run.change(self.program(batch))
         self.at = batch
         run.settle()
-        specs = {spec.name: spec for part in run.plane.parts.values() for spec in part.origin.synopses}
+        specs = {spec.name: spec for part in run.executor.parts.values() for spec in part.origin.synopses}
         there = set()
-        for part in run.plane.parts.values():
+        for part in run.executor.parts.values():
             own = {spec.name for spec in part.origin.synopses}
             for query in part.plan.queries:
                 there.add(query.name)
@@ -92,7 +92,7 @@ class Schedule(ControlChannel):
                     self.lives[query.name] = Life(part.since, is_whole=is_whole)
         for name, life in self.lives.items():
             if name not in there and life.until is None:
-                life.until = run.plane.watermarks["always"]
+                life.until = run.executor.watermarks["always"]
 
 
 def workload(rng: random.Random) -> tuple[Query, ...]:
@@ -167,7 +167,7 @@ def covered_and_right(
             max_driver_groups=limit,
             monitor=monitor,
             stop=monitor.stop,
-            desk=schedule,
+            control=schedule,
         )
         if not summary.interrupted:
             break

@@ -151,7 +151,7 @@ def run_changing(example: Made, directory: Path) -> int:
             batch_rows=example.batch_rows,
             monitor=monitor,
             stop=monitor.stop,
-            desk=Schedule(example, batch),
+            control=Schedule(example, batch),
         )
         batch = summary.batches
         if not summary.interrupted:

@@ -33,10 +33,10 @@ def test_neither_memory_nor_checkpoint_grows_with_the_input(
     answer = QueryExecutor.answer
 
     def measured(
-        plane: QueryExecutor, batch: int, harvest: BatchResult, seconds: float | None
+        executor: QueryExecutor, batch: int, batch_result: BatchResult, seconds: float | None
     ) -> Iterator[tuple[str, pa.Table]]:
-        yield from answer(plane, batch, harvest, seconds)
-        live.append(plane.live_rows)
+        yield from answer(executor, batch, batch_result, seconds)
+        live.append(executor.live_rows)
 
     def count_files(report: BatchReport) -> None:
         files.append(sum(1 for part in ("panes", "feed") for _ in (checkpoint / part).iterdir()))

@@ -86,7 +86,7 @@ class Query:
     def __init__(self, case: Case, window: int, seed: int) -> None:
         program = bind_program(case.text(window))
         self.plan: RunPlan = plan_run(program)
-        self.plane = ContinuousExecutor(self.plan)
+        self.executor = ContinuousExecutor(self.plan)
         self._definitions = {stream.name: stream for stream in self.plan.streams}
         self._keys = max(1, round(case.spread * window))
         self._random = np.random.Generator(np.random.Philox(key=seed))
@@ -123,7 +123,7 @@ class Query:
         through = int(max(each.ts[-1] for each in rows if len(each.ts)))
         self._batch += 1
         given = tuple((each.scan, 0, each.delta) for each in rows)
-        answers = self.plane.answer(self._batch, given, self._first, through)
+        answers = self.executor.answer(self._batch, given, self._first, through)
         return sum(table.num_rows for _, table in answers)
 
     def watched(self, rows: list[ScanRows], spent: dict[str, float]) -> None:
@@ -132,7 +132,7 @@ class Query:
         sources = {each.scan: Delta(each.ts, never[: len(each.ts)], each.columns) for each in rows}
         moment = Moment(int(max(each.ts[-1] for each in rows)), self._first)
         given: list[Delta] = []
-        for vertex in self.plane.flow.vertices:
+        for vertex in self.executor.flow.vertices:
             if vertex.operator is None:
                 assert vertex.source is not None
                 given.append(sources.get(vertex.source) or empty_delta(vertex.fields))
@@ -202,7 +202,7 @@ def measure_case(case: Case, sizes: Sizes) -> dict[int, Seen]:
             _round(query, seen[window], sizes, is_counted=number > 0)
     for window, query in queries.items():
         spent: dict[str, float] = {}
-        seen[window].state_rows = query.plane.state_rows
+        seen[window].state_rows = query.executor.state_rows
         for rows in query.batches(4 * sizes.batch, sizes.batch):
             query.watched(rows, spent)
         whole = sum(spent.values())
@@ -222,7 +222,7 @@ def _round(query: Query, seen: Seen, sizes: Sizes, *, is_counted: bool) -> None:
         seen.rates.append(sizes.round_tuples / seconds)
         seen.changes += changes
         seen.tuples += sizes.round_tuples
-        seen.bytes_.append(query.plane.state_bytes)
+        seen.bytes_.append(query.executor.state_bytes)
 
 
 def _table(seen: Mapping[str, Mapping[int, Seen]]) -> list[dict[str, Cell]]:

@@ -105,16 +105,16 @@ class _Asked:
     def __init__(self, folder: Path, state: str) -> None:
         self._folder = folder
         self._snapshot = CheckpointReader(folder / state).snapshot()
-        self._ledger = SnapshotRegistry()
+        self._registry = SnapshotRegistry()
         (stream,) = bind_program(_STREAM).streams
         self._known = Known(streams={stream.name: stream})
-        self._ledger.commit(self._snapshot, {"p": stream.retain or 0})
+        self._registry.commit(self._snapshot, {"p": stream.retain or 0})
         self._files = [OpenFile(self._snapshot.directory, file) for file in in_order(self._snapshot.kept)]
         self.bytes = sum(path.stat().st_size for path in self._snapshot.directory.glob("*.index"))
 
     def answer(self, where: str) -> pa.Table:
         """All of a question."""
-        return look(question_in(f"{_SELECT}{where}", self._known), self._ledger, self._folder).table
+        return look(question_in(f"{_SELECT}{where}", self._known), self._registry, self._folder).table
 
     def find(self, where: str) -> Callable[[], int]:
         """Only the rows that fulfil its condition; gives how many there are."""

@@ -99,7 +99,7 @@ class _Query:
         )
         query = f"CREATE QUERY q INTO 'noop:' AS {case.select.format(n=sub_windows)};"
         self._plan = plan_run(bind_program(declared + query))
-        self._plane = ContinuousExecutor(self._plan)
+        self._executor = ContinuousExecutor(self._plan)
         self._first = dict.fromkeys("ab", SECOND)
         self._batch = -1
 
@@ -113,7 +113,7 @@ class _Query:
             table = pa.table({"t": ts, **columns})
             made = scan_rows(scan, self._plan.stream(scan.stream), ts * SECOND, table)
             rows.append((made.scan, 0, made.delta))
-        answers = self._plane.answer(self._batch, tuple(rows), self._first, second * SECOND)
+        answers = self._executor.answer(self._batch, tuple(rows), self._first, second * SECOND)
         return next((table for _, table in answers), None)
 
 

@@ -21,7 +21,7 @@ class Served(Protocol):
     """The run, as the desk sees it."""
 
     @property
-    def ledger(self) -> SnapshotRegistry | None: ...
+    def registry(self) -> SnapshotRegistry | None: ...
 
     def change(self, program: Program) -> None: ...
 
@@ -54,9 +54,9 @@ class ControlChannel:
         return True
 
     @property
-    def ledger(self) -> SnapshotRegistry | None:
+    def registry(self) -> SnapshotRegistry | None:
         """The committed states of the run; None before it has begun."""
-        return None if self._run is None else self._run.ledger
+        return None if self._run is None else self._run.registry
 
     def serve(self, run: Served) -> None:
         """Do what has been asked; for the thread of the run, between two batches."""

@@ -120,7 +120,7 @@ class Engine:
         planned = whole_of(self._planned)
         check_questions(program, planned.streams)
         refreshing = Refreshing(POLICIES[options.policy], usual=options.refresh)
-        self.plane = QueryExecutor(refreshing=refreshing)
+        self.executor = QueryExecutor(refreshing=refreshing)
         self._admit(planned, program, len(planned.definitions))
         self._sources = {stream.name: self._open_source(stream) for stream in planned.streams}
         durable = options.checkpoint is not None
@@ -135,7 +135,7 @@ class Engine:
         if options.aside is not None or options.checkpoint is None:
             self._aside.check()
         self._feeder = _feeder(options, runtime, cores)
-        self._meters = Meters(self.plane)
+        self._meters = Meters(self.executor)
         self._live: set[str] = set()
         self._losses = LossWatch(options.monitor.warning, options.fail_on_rejects)
         # How far the last commit had come.
@@ -148,7 +148,7 @@ class Engine:
         self._feed_log: FeedLog | None = None
         # How many parts the run has had.
         self._made = 0
-        self._keeping = Retention(self._state, durable=durable)
+        self._retention = Retention(self._state, durable=durable)
         # How far things are with the last batch taken; the plane may be one batch behind.
         self.streams: Mapping[str, StreamState] = {}
         self.firsts: Firsts = {}
@@ -181,7 +181,7 @@ class Engine:
     @property
     def plan(self) -> RunPlan:
         """What a batch reads and computes, for all parts together."""
-        return self.plane.plan
+        return self.executor.plan
 
     @property
     def is_finished(self) -> bool:
@@ -189,9 +189,9 @@ class Engine:
         return self._is_last_taken
 
     @property
-    def ledger(self) -> SnapshotRegistry | None:
+    def registry(self) -> SnapshotRegistry | None:
         """The committed states, for questions."""
-        return self._keeping.ledger
+        return self._retention.registry
 
     @property
     def cells_directory(self) -> Path:
@@ -213,8 +213,8 @@ class Engine:
 
     def divided_plan(self) -> PartitionedPlan:
         """What partitions must know of the synopses that they have, as of `version`."""
-        plane = self.plane
-        return PartitionedPlan.of(self.plan, plane.readers, plane.kept.divided, self._program.indexes)
+        executor = self.executor
+        return PartitionedPlan.of(self.plan, executor.readers, executor.kept.divided, self._program.indexes)
 
     def _open_source(self, stream: StreamDefinition) -> Source:
         source = open_source(stream, self.options.base_dir)
@@ -237,7 +237,7 @@ class Engine:
             assert self._state is not None
             self._feed_log = FeedLog(self._state / FEED)
         start = -1 if self._manifest is None else self._manifest.batch - 1
-        self._keeping.begin(start, self.options)
+        self._retention.begin(start, self.options)
         if self.partitions is not None:
             for directory in (self.cells_directory, self.panes_directory):
                 with translate_os_errors(directory, "make"):
@@ -273,14 +273,14 @@ class Engine:
         hosts: dict[str, SynopsisSpec] = {}
         joins: list[SharedJoin] = []
         for saved in manifest.parts:
-            recipe = self._checkpoint.recipe(saved.number)
-            plan = usual.get(recipe.digest) or recipe.plan(hosts, joins)
+            stored_plan = self._checkpoint.stored_plan(saved.number)
+            plan = usual.get(stored_plan.digest) or stored_plan.plan(hosts, joins)
             plan = refreshed_as_in(self._program, plan)
             hosts.update({spec.name: spec for spec in plan.synopses})
             joins.extend(plan.joins)
             part = self._part(plan, saved.since, saved.complete_since)
             part.first = saved.first
-            recipe.check(digest(part.continuous.outline()))
+            stored_plan.check(digest(part.continuous.outline()))
             parts.append(part)
         return drop_queries(parts, {saved.number: saved.dropped for saved in manifest.parts})
 
@@ -295,15 +295,15 @@ class Engine:
         self.committed = self.taken = manifest.batch
         if self.partitions is not None:
             # Before they are read: they may be too large for the driver.
-            self.plane.kept.divided = dict(manifest.divided)
+            self.executor.kept.divided = dict(manifest.divided)
         self._set(parts)
-        here = self.plane.kept.kept_here
+        here = self.executor.kept.kept_here
         specs = [spec for spec in self.plan.synopses if (spec.of or spec.name) in here]
         for partial in self._checkpoint.panes.partials(specs):
-            self.plane.absorb_partial(partial)
+            self.executor.absorb_partial(partial)
         for part in parts:
             part.continuous.load(manifest.batch, manifest.cells)
-        self.plane.restore(
+        self.executor.restore(
             self.streams,
             self.firsts,
             self.throughs,
@@ -341,12 +341,12 @@ class Engine:
             or manifest.sources.get(name) in (None, identity(self._sources[name].stream))
         }
         self.streams = {name: state for name, state in manifest.streams.items() if name in same}
-        self._keeping.files = [file for file in manifest.kept if file.stream in same]
+        self._retention.files = [file for file in manifest.kept if file.stream in same]
         return {name: at for name, at in manifest.positions.items() if name in same}
 
     def _plan(self, program: Program, asked: tuple[QueryDefinition, ...]) -> tuple[RunPlan, ...]:
         """The plans of queries that come; what their operators refuse is refused now, before a change."""
-        plans = plan_parts(program, self._made, asked, self._hosts(program), self.plane.join_hosts)
+        plans = plan_parts(program, self._made, asked, self._hosts(program), self.executor.join_hosts)
         for plan in plans:
             StreamingJob(plan, is_cut=self.partitions is not None).close()
         return plans
@@ -367,14 +367,14 @@ class Engine:
         """Go on with the outputs where the checkpoint says, or replace them; the last step before batches."""
         self.outputs.open({} if self._manifest is None else self._manifest.sinks)
         self._aside.open(self._sources, {} if self._manifest is None else self._manifest.aside)
-        self._keeping.prepare(self.keep(self.taken), self.plan.streams)
+        self._retention.prepare(self.keep(self.taken), self.plan.streams)
 
     # ------------------------------------------------------------------ other queries
 
     def change(self, program: Program) -> None:
         """Go on with the queries of this program, from the next batch; on a failure with those of before."""
         self.settle()
-        change = difference(self.plane.parts.values(), program)
+        change = difference(self.executor.parts.values(), program)
         added, asked = only(program, change.new)
         plans = self._plan(added, asked)
         plan, starts = whole_of(plans), self._starts(plans)
@@ -405,26 +405,26 @@ class Engine:
         self.streams = {name: state for name, state in self.streams.items() if name in here}
         self._program = program
         with self._turn:
-            self._set(drop_queries(list(self.plane.parts.values()), change.gone, plans))
+            self._set(drop_queries(list(self.executor.parts.values()), change.gone, plans))
             if change.new:
                 self._add(plans, relations, starts)
             if self.committed >= 0:
                 self._publish()
-        self._keeping.prepare(self.keep(self.taken), self.plan.streams)
+        self._retention.prepare(self.keep(self.taken), self.plan.streams)
 
     @property
     def _turn(self) -> AbstractContextManager[None]:
         """While the synopses are not those of the last commit: no question reads them."""
-        return nullcontext() if self.ledger is None else self.ledger.turns
+        return nullcontext() if self.registry is None else self.registry.turns
 
     def _starts(self, plans: Sequence[RunPlan]) -> dict[int, dict[str, int]]:
         """When queries begin to answer that come now, by part."""
         return {plan.number: self._starts_of(plan) for plan in plans}
 
     def _starts_of(self, plan: RunPlan) -> dict[str, int]:
-        groups, since = self.plane.groups, self._complete_since(plan)
+        groups, since = self.executor.groups, self._complete_since(plan)
         there = [stream.name for stream in plan.streams if stream.name in self.streams]
-        came = self.plane.clock.through(self.streams, there) if there else None
+        came = self.executor.clock.through(self.streams, there) if there else None
         return starts_of(
             plan,
             came,
@@ -435,7 +435,7 @@ class Engine:
 
     def _rows_known(self, stream: StreamDefinition, since: int, came: int | None) -> RowsKnown:
         """How many rows of a stream a query knows that comes now."""
-        given = self._keeping.instants_of(stream)
+        given = self._retention.instants_of(stream)
         instants, accepted = given[given > since], self.streams[stream.name].counts.accepted
         is_complete = came is not None and came >= since
         before = int((instants <= came).sum()) if came is not None else 0
@@ -446,24 +446,24 @@ class Engine:
         """The synopses that queries may read that come now."""
         kept = {}
         for stream in program.streams:
-            through = self.plane.through([stream.name]) if stream.name in self.streams else None
+            through = self.executor.through([stream.name]) if stream.name in self.streams else None
             if stream.retain is not None and through is not None:
-                since = self._keeping.complete_since(stream)
+                since = self._retention.complete_since(stream)
                 kept[stream.name] = through - (FIRST if since is None else since)
-        return replace(self.plane.hosts(), kept=kept)
+        return replace(self.executor.hosts(), kept=kept)
 
     def _complete_since(self, plan: RunPlan) -> dict[str, int]:
         """Since when queries that come now know all rows of their streams; not named: they know all."""
         found = {}
         for stream in plan.streams:
-            since = None if stream.name in plan.feeds else self._keeping.complete_since(stream)
+            since = None if stream.name in plan.feeds else self._retention.complete_since(stream)
             if since is not None:
                 found[stream.name] = since
         return found
 
     def _stays(self, source: Source, program: Program) -> bool:
         """Whether a stream stays in the run; those that are feeds of relations go with their part."""
-        return source.stream in program.streams or source.stream.name in self.plane.clock.feeds
+        return source.stream in program.streams or source.stream.name in self.executor.clock.feeds
 
     def _add(
         self,
@@ -485,7 +485,7 @@ class Engine:
             part.first = {**starts.get(part.number, {}), **there}
             self.firsts = {**self.firsts, part.number: part.first}
             self.throughs = {**self.throughs, part.number: part.through}
-            self._set([*self.plane.parts.values(), part])
+            self._set([*self.executor.parts.values(), part])
             self._begin(part, relations)
 
     def _join(self, plans: Sequence[RunPlan]) -> dict[int, int | None]:
@@ -497,7 +497,7 @@ class Engine:
         since: dict[int, int | None] = {}
         for plan in plans:
             there = [stream.name for stream in plan.streams if stream.name in known]
-            since[plan.number] = self.plane.clock.through(known, there) if there else None
+            since[plan.number] = self.executor.clock.through(known, there) if there else None
             for stream in plan.streams:
                 if stream.name not in known and stream.name not in plan.feeds:
                     before = self.streams.get(stream.name, StreamState()).joined
@@ -533,16 +533,16 @@ class Engine:
         found: list[tuple[str, int, Delta]] = []
         partials: list[Partial] = []
         first: dict[str, int] = {**self.firsts[plan.number]}
-        for stream, rank, ts, table in self._keeping.rows_of(plan.streams):
+        for stream, rank, ts, table in self._retention.rows_of(plan.streams):
             first[stream.name] = min(int(ts.min()), first.get(stream.name, int(ts.min())))
             partials.extend(preaggregate(ts, table, plan.synopses_of(stream.name)))
             for scan in plan.scans_of(stream.name):
                 found.append((scan.name, rank, scan_rows(scan, stream, ts, table).delta))
         for partial in partials:
-            self.plane.absorb_partial(partial)
+            self.executor.absorb_partial(partial)
         if self._panes is not None and self._has_panes:
             self._panes.save(self.taken, partials, plan.synopses)
-        self.plane.seal()
+        self.executor.seal()
         self.firsts = {**self.firsts, plan.number: first}
         return found
 
@@ -557,10 +557,10 @@ class Engine:
         definitions = {
             name: replace(stream, max_ahead=aheads.get(name)) for name, stream in definitions.items()
         }
-        self.plane.change(parts, definitions.values())
-        self.plane.kept.index_values(self._program.indexes)
+        self.executor.change(parts, definitions.values())
+        self.executor.kept.index_values(self._program.indexes)
         self.streams = {name: self.streams.get(name) or StreamState() for name in definitions}
-        self.plane.streams = dict(self.streams)
+        self.executor.streams = dict(self.streams)
         self.firsts = {part.number: self.firsts[part.number] for part in parts}
         self.throughs = {part.number: self.throughs[part.number] for part in parts}
         self._sources = {
@@ -570,7 +570,7 @@ class Engine:
         self._route()
         names = {part.number for part in parts}
         self.cells = {name: files for name, files in self.cells.items() if part_of(name) in names}
-        self._meters = Meters(self.plane)
+        self._meters = Meters(self.executor)
         self._guard = self._guarded()
         # Streams that say how late they are: their rows are as old as their timestamps.
         self._live = {
@@ -581,7 +581,7 @@ class Engine:
 
     def _route(self) -> None:
         """Find out what partitions are sent, and what they must know."""
-        self.routes = routes(self.plane)
+        self.routes = routes(self.executor)
         live = [] if self._panes is None else self._panes.live
         self._divided_files = [file for file in live if file.synopsis in self.routes.divided]
         self.version += 1
@@ -596,7 +596,7 @@ class Engine:
         groups = self._crowded()
         if groups:
             with self._turn:
-                self.plane.divide(groups)
+                self.executor.divide(groups)
                 self._route()
                 self._publish()
         self._is_crowded = False
@@ -605,7 +605,7 @@ class Engine:
         """Groupings that are too large for the driver, with the reason."""
         if self.partitions is None or not self._has_panes:
             return {}
-        return groups_to_repartition(self.plane.kept, self.options.max_driver_groups, self._bound_of_state)
+        return groups_to_repartition(self.executor.kept, self.options.max_driver_groups, self._bound_of_state)
 
     @property
     def _live_queries(self) -> frozenset[str]:
@@ -615,7 +615,7 @@ class Engine:
     def _admit(self, plan: RunPlan, program: Program, queries: int) -> None:
         """Refuse queries that there is no room for; `queries` is how many there would be."""
         admit_number(queries, self.options.max_queries)
-        rates, state = self.plane.rates(), self.plane.state
+        rates, state = self.executor.rates(), self.executor.state
         # Whoever is refreshed elastically stays with the driver.
         partitions = None if self.options.refresh == ELASTIC else self.partitions
         admit_state(plan, program, rates, state, partitions, self.options.max_state)
@@ -685,29 +685,29 @@ class Engine:
         self._place()
         in_tasks = self.partitions is not None
         told = awaited(self.firsts.values())
-        harvest = run_exactly(entry, run, self.plane, self.streams, told, in_tasks=in_tasks)
+        batch_result = run_exactly(entry, run, self.executor, self.streams, told, in_tasks=in_tasks)
         watch.lap("read")
         before = self.streams
-        self.streams = advanced(self.streams, harvest.results, entry.ended, entry.beats)
+        self.streams = advanced(self.streams, batch_result.results, entry.ended, entry.beats)
         self.firsts = {
-            part: gone_on(begun(first, harvest.results), harvest.results, before)
+            part: gone_on(begun(first, batch_result.results), batch_result.results, before)
             for part, first in self.firsts.items()
         }
-        clock, parts = self.plane.clock, self.plane.parts
+        clock, parts = self.executor.clock, self.executor.parts
         for number, through in self.throughs.items():
             moved = moved_on(through, clock.through(self.streams, parts[number].sources))
             self.throughs = {**self.throughs, number: through if moved is None else moved}
-        self.cells.update(harvest.files)
+        self.cells.update(batch_result.files)
         self.settle()
-        files = (file for given in harvest.divided for file in given.files)
-        horizons = self.plane.horizons(self.throughs)
+        files = (file for given in batch_result.divided for file in given.files)
+        horizons = self.executor.horizons(self.throughs)
         self._divided_files = list(still_needed((*self._divided_files, *files), horizons))
         watch.lap("wait")
         if self._worker is None:
-            self._complete(entry, harvest, self.streams, self.firsts, watch)
+            self._complete(entry, batch_result, self.streams, self.firsts, watch)
         else:
             self._completing = self._worker.submit(
-                self._complete, entry, harvest, self.streams, self.firsts, watch
+                self._complete, entry, batch_result, self.streams, self.firsts, watch
             )
         self.taken = entry.number
         self._is_last_taken = entry.is_last
@@ -723,9 +723,9 @@ class Engine:
                 part.continuous.settings,
                 tuple(dict.fromkeys(spec.stream for spec in part.plan.synopses)),
             )
-            for number, part in self.plane.parts.items()
+            for number, part in self.executor.parts.items()
         }
-        clock, streams = self.plane.clock, self.streams
+        clock, streams = self.executor.clock, self.streams
         divided = PartitionedTurn(self.version, tuple(self._divided_files)) if self.routes.divided else None
         return Turn(entry.number, clock, streams, tuple(entry.ended), entry.beats, parts, divided)
 
@@ -733,13 +733,13 @@ class Engine:
         """The state of a partition's cells in a stage before the next batch, by part."""
         return {
             number: self.cells.get(cell_name(number, stage, partition), ())
-            for number, part in self.plane.parts.items()
+            for number, part in self.executor.parts.items()
             if part.continuous.cut is not None and len(part.continuous.cut.stages) >= stage
         }
 
     def keep(self, batch: int) -> Keep | None:
         """Where the tasks of a batch put rows that are kept; None: nothing is."""
-        return self._keeping.place(batch, self.plan.streams, self._program.indexes)
+        return self._retention.place(batch, self.plan.streams, self._program.indexes)
 
     def settle(self) -> None:
         """Wait until every batch taken is committed; raises what went wrong with it."""
@@ -755,18 +755,18 @@ class Engine:
     def _complete(
         self,
         entry: Entry,
-        harvest: BatchResult,
+        batch_result: BatchResult,
         streams: Mapping[str, StreamState],
         firsts: Firsts,
         watch: Stopwatch,
     ) -> None:
         with self._turn:
-            before = self.plane.streams
-            self.plane.absorb(harvest, streams, firsts)
+            before = self.executor.streams
+            self.executor.absorb(batch_result, streams, firsts)
             answers = BatchAnswers(self.outputs, self.options.monitor.watches)
             seconds = None if entry.is_last else self._seconds_left(watch)
             try:
-                for name, table in self.plane.answer(entry.number, harvest, seconds):
+                for name, table in self.executor.answer(entry.number, batch_result, seconds):
                     self.look()
                     answers.add(name, table)
             except TimeJump as jump:
@@ -774,16 +774,16 @@ class Engine:
                 raise
             watch.lap("answer")
             answers.write()
-            progressed = self.plane.progressed()
+            progressed = self.executor.progressed()
             self.outputs.write_progress(progressed)
-            self._aside.write(harvest.results)
+            self._aside.write(batch_result.results)
             self.look()
             watch.lap("write")
-            self._commit(entry, harvest)
+            self._commit(entry, batch_result)
             watch.lap("commit")
         self._rest = watch.laps["write"] + watch.laps["commit"]
         self._is_crowded = self._is_crowded or bool(self._crowded())
-        report = self._report(entry, harvest.results, answers, progressed, watch)
+        report = self._report(entry, batch_result.results, answers, progressed, watch)
         self._feeder.size.took(report.rows, watch.total - watch.laps["wait"])
         self.options.monitor.batch(report)
         self._losses.tell(streams, {name for name, source in self._sources.items() if not source.bounded})
@@ -804,41 +804,43 @@ class Engine:
         The time on the wall is that of the rows where all streams are live. What the rest of a batch takes is
         taken from the one before.
         """
-        if not self._live.issuperset(self.plane.streams):
+        if not self._live.issuperset(self.executor.streams):
             return None
         moved = [
             through - part.through
-            for part in self.plane.parts.values()
-            if part.through is not None and (through := self.plane.through(part.sources)) is not None
+            for part in self.executor.parts.values()
+            if part.through is not None and (through := self.executor.through(part.sources)) is not None
         ]
         return max(moved) / 1e6 - watch.total - self._rest if moved else None
 
-    def _commit(self, entry: Entry, harvest: BatchResult) -> None:
-        definitions, passed = self.plan.streams, self.plane.passed
+    def _commit(self, entry: Entry, batch_result: BatchResult) -> None:
+        definitions, passed = self.plan.streams, self.executor.passed
         try:
-            sinks = self.outputs.commit(self.plane.watermarks, self.plane.streams, is_last=entry.is_last)
+            sinks = self.outputs.commit(
+                self.executor.watermarks, self.executor.streams, is_last=entry.is_last
+            )
             aside = self._aside.commit()
             if entry.is_last:
                 self._aside.check_unchanged()
-            self._keeping.take(self.keep(entry.number), harvest.results, definitions, passed)
-            panes = self._save_panes(entry.number, harvest)
+            self._retention.take(self.keep(entry.number), batch_result.results, definitions, passed)
+            panes = self._save_panes(entry.number, batch_result)
         except BaseException:
             # Outputs end at the last commit of all of them.
             self.outputs.revert()
             raise
         if self._checkpoint is not None:
-            parts = self.plane.parts.values()
+            parts = self.executor.parts.values()
             self._checkpoint.commit(
                 Manifest(
                     entry.number,
-                    self.plane.streams,
+                    self.executor.streams,
                     entry.positions,
                     entry.is_last,
                     sinks,
                     self.outputs.answered,
                     panes,
                     aside,
-                    {**harvest.files, **self.plane.files},
+                    {**batch_result.files, **self.executor.files},
                     self.partitions,
                     tuple(
                         JobState(
@@ -847,15 +849,15 @@ class Engine:
                         for p in parts
                     ),
                     self._made,
-                    tuple(self._keeping.files),
-                    self.plane.held_from(),
-                    self.plane.lasts(),
-                    self.plane.refreshing.snapshot(),
+                    tuple(self._retention.files),
+                    self.executor.held_from(),
+                    self.executor.lasts(),
+                    self.executor.refreshing.snapshot(),
                     self.options.refresh,
                     self.options.policy,
-                    self.plane.kept.divided,
+                    self.executor.kept.divided,
                     passed,
-                    {name: identity(self._sources[name].stream) for name in self.plane.streams},
+                    {name: identity(self._sources[name].stream) for name in self.executor.streams},
                 )
             )
         elif self._panes is not None:
@@ -863,40 +865,40 @@ class Engine:
         self.committed = entry.number
         self._reached = self._now_reached()
         self._publish()
-        self._keeping.forget(self.keep(entry.number), definitions)
+        self._retention.forget(self.keep(entry.number), definitions)
         if self._panes is not None:
-            self._panes.clear(entry.number, self._keeping.read_panes)
+            self._panes.clear(entry.number, self._retention.read_panes)
 
-    def _save_panes(self, batch: int, harvest: BatchResult) -> tuple[PaneFile, ...]:
+    def _save_panes(self, batch: int, batch_result: BatchResult) -> tuple[PaneFile, ...]:
         """Write what the batch adds to the driver's synopses; gives all pane files that windows need."""
         if self._panes is None:
             return ()
-        partials = [partial for result in harvest.results for partial in result.partials]
+        partials = [partial for result in batch_result.results for partial in result.partials]
         if self._checkpoint is None:
             # They are there only for partitions to take over, which have groups.
-            owners = {spec.name: self.plane.groups[spec.of or spec.name] for spec in self.plan.synopses}
+            owners = {spec.name: self.executor.groups[spec.of or spec.name] for spec in self.plan.synopses}
             partials = [partial for partial in partials if owners[partial.synopsis].spec.keys]
         if self._has_panes:
             self._panes.save(batch, partials, self.plan.synopses)
-        self._panes.live.extend(file for given in harvest.divided for file in given.files)
-        return tuple(still_needed(self._panes.live, self.plane.horizons()))
+        self._panes.live.extend(file for given in batch_result.divided for file in given.files)
+        return tuple(still_needed(self._panes.live, self.executor.horizons()))
 
     def _publish(self) -> None:
         """Let questions be answered from what is known now."""
-        kept, files = self.plane.kept, self._panes
+        kept, files = self.executor.kept, self._panes
         panes = KeptPanes(
             self.plan,
             None if files is None else files.directory,
             () if files is None else tuple(files.live),
             frozenset(kept.divided),
             self.partitions or 1,
-            complete_since=self.plane.held_from(),
+            complete_since=self.executor.held_from(),
             groups=kept.kept_here,
             has_all_files=self._checkpoint is not None,
         )
-        plane = self.plane
-        self._keeping.publish(
-            self.committed, plane.clock, plane.streams, plane.passed, self.plan.streams, panes
+        executor = self.executor
+        self._retention.publish(
+            self.committed, executor.clock, executor.streams, executor.passed, self.plan.streams, panes
         )
 
     def check_feed(self) -> None:
@@ -917,14 +919,14 @@ class Engine:
         progressed: Mapping[str, AnswerRecord],
         watch: Stopwatch,
     ) -> BatchReport:
-        streams, answered = self.plane.streams, dict(self.outputs.answered)
+        streams, answered = self.executor.streams, dict(self.outputs.answered)
         newest = {name: state.newest for name, state in streams.items()}
         now = time.time()
         return BatchReport(
             entry.number,
             sum(r.accepted + r.late.num_rows + r.rejected.num_rows for r in results),
             watch.total,
-            self.plane.complete_through,
+            self.executor.complete_through,
             self._feeder.progress(entry.positions),
             {name: state.counts for name, state in streams.items()},
             answers.newest,
@@ -933,36 +935,36 @@ class Engine:
             Parts(**watch.laps),
             newest,
             {name: now - at / 1e6 for name, at in newest.items() if name in self._live and at is not None},
-            self.plane.state,
+            self.executor.state,
             resident_bytes(),
             self.outputs.updates,
             lambda: self._measure(answered, now),
-            lambda: self.plane.refreshed(now, self._live),
+            lambda: self.executor.refreshed(now, self._live),
             now,
             self._live_queries,
-            late_slacks(self.plane.streams),
-            self.plane.watermarks,
-            self.plane.whole_from,
+            late_slacks(self.executor.streams),
+            self.executor.watermarks,
+            self.executor.whole_from,
             progressed,
-            self.plane.skipped_after(),
+            self.executor.skipped_after(),
         )
 
     def _measure(self, answered: Mapping[str, int], now: float) -> Measures:
-        refreshing = self.plane.refreshing
+        refreshing = self.executor.refreshing
         return replace(
             self._meters.measure(answered),
-            refreshes=self.plane.refreshed(now, self._live),
-            whole_from=self.plane.whole_from(),
-            records=self.plane.records(),
-            units=self.plane.units(),
+            refreshes=self.executor.refreshed(now, self._live),
+            whole_from=self.executor.whole_from(),
+            records=self.executor.records(),
+            units=self.executor.units(),
             decisions=refreshing.decisions,
             deciding=refreshing.deciding,
         )
 
     def _now_reached(self) -> Reach:
-        counts = {name: state.counts for name, state in self.plane.streams.items()}
-        answered, watermarks = dict(self.outputs.answered), dict(self.plane.watermarks)
-        return Reach(self.plane.complete_through, counts, answered, watermarks)
+        counts = {name: state.counts for name, state in self.executor.streams.items()}
+        answered, watermarks = dict(self.outputs.answered), dict(self.executor.watermarks)
+        return Reach(self.executor.complete_through, counts, answered, watermarks)
 
     @contextmanager
     def abandoning(self) -> Iterator[None]:
@@ -996,28 +998,28 @@ class Engine:
             reached.answered,
             interrupted,
             self._aside.directory,
-            self.plane.measured(self.outputs.answered),
-            self.plane.rates(),
+            self.executor.measured(self.outputs.answered),
+            self.executor.rates(),
             {} if self._is_abandoned else self._answered_once(),
-            {query.name: self.plane.notes(query.synopsis) for query in self.plane.plan.queries},
-            self.plane.refreshed(time.time(), self._live),
-            late_slacks(self.plane.streams),
+            {query.name: self.executor.notes(query.synopsis) for query in self.executor.plan.queries},
+            self.executor.refreshed(time.time(), self._live),
+            late_slacks(self.executor.streams),
             reached.watermarks,
             self._is_abandoned,
         )
-        failure = self._losses.tell_at_end(self.plane.streams)
+        failure = self._losses.tell_at_end(self.executor.streams)
         self.options.monitor.finished(summary)
         if failure is not None:
             raise failure
         return summary
 
     def _answered_once(self) -> Mapping[str, pa.Table]:
-        plane, base_dir = self.plane, self.options.base_dir
-        return answered_once(self._program, plane.once(), plane.once_records(), self.ledger, base_dir)
+        executor, base_dir = self.executor, self.options.base_dir
+        return answered_once(self._program, executor.once(), executor.once_records(), self.registry, base_dir)
 
     def close(self) -> None:
         """Let go of everything, also after a failure, which is what the user should hear of."""
-        self._keeping.end()
+        self._retention.end()
         with suppress(SashError):
             self._close()
 
@@ -1026,10 +1028,10 @@ class Engine:
             # Whatever fails, the rest is closed, too; the lock of the checkpoint last of all.
             if self._checkpoint is not None:
                 held.callback(self._checkpoint.close)
-            for part in self.plane.parts.values():
+            for part in self.executor.parts.values():
                 held.callback(part.close)
             held.callback(self._aside.close)
-            self._keeping.close_with(held)
+            self._retention.close_with(held)
             self.outputs.close_with(held)
             if self._worker is not None:
                 held.callback(self._worker.shutdown)

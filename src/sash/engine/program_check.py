@@ -66,8 +66,8 @@ def build_operators(plans: tuple[RunPlan, ...], program: Program) -> None:
     """Build the operators and synopses of a run, also as partitions have them, and let go of them."""
     # A dataflow is built whole, as it runs without partitions, before it is cut into stages.
     parts = [StreamingJob(plan, is_cut=True) for plan in plans]
-    plane = QueryExecutor(parts)
-    plane.kept.index_values(program.indexes)
+    executor = QueryExecutor(parts)
+    executor.kept.index_values(program.indexes)
     for part in parts:
         part.close()
 

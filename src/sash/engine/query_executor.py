@@ -116,14 +116,14 @@ class QueryExecutor:
     def absorb_partial(self, partial: Partial) -> None:
         self.kept.absorb(partial)
 
-    def absorb(self, harvest: BatchResult, streams: Streams, firsts: Firsts) -> None:
+    def absorb(self, batch_result: BatchResult, streams: Streams, firsts: Firsts) -> None:
         """Take in a batch, whose results are in order of arrival; the rest is how far it brings us."""
-        for result in harvest.results:
+        for result in batch_result.results:
             for partial in result.partials:
                 self.absorb_partial(partial)
         for number, part in self.parts.items():
-            part.continuous.count(harvest.of(number).tallies)
-        for given in harvest.divided:
+            part.continuous.count(batch_result.of(number).tallies)
+        for given in batch_result.divided:
             self._elsewhere[given.partition] = replace(given, answers={})
         self._set_firsts(firsts)
         self.streams = dict(streams)
@@ -138,7 +138,7 @@ class QueryExecutor:
         self.kept.begin(firsts)
 
     def answer(
-        self, batch: int, harvest: BatchResult, seconds: float | None = None
+        self, batch: int, batch_result: BatchResult, seconds: float | None = None
     ) -> Iterator[tuple[str, pa.Table]]:
         """Move to the clock and give the answers of every boundary on the way, those of a query in order.
 
@@ -150,12 +150,12 @@ class QueryExecutor:
         }
         before, streams = self._reached, self._by_stream(moved)
         yield from self.kept.answer(streams)
-        yield from _put_together(self.plan, harvest.divided)
+        yield from _put_together(self.plan, batch_result.divided)
         yield from self.refreshing.answer(streams, before, seconds)
         self.kept.settle(streams)
         for number, part in self.parts.items():
             if not part.continuous.is_idle:
-                given = harvest.of(number)
+                given = batch_result.of(number)
                 first = {**self.clock.firsts(part.first), **given.first}
                 yield from part.continuous.answer(batch, given.rows, first, moved[number])
         for number, part in self.parts.items():

@@ -21,14 +21,14 @@ RunBatch = Callable[[Entry, Sequence[Chunk], Bars], BatchResult]
 def run_exactly(
     entry: Entry,
     run: RunBatch,
-    plane: QueryExecutor,
+    executor: QueryExecutor,
     streams: Streams,
     awaited: Mapping[str, tuple[Awaited, ...]],
     *,
     in_tasks: bool,
 ) -> BatchResult:
     """What a batch gives; `in_tasks`: operators run there, not here."""
-    bars = plane.clock.bars(streams)
+    bars = executor.clock.bars(streams)
     given: dict[tuple[str, int], Bar] = {}
     begun: set[str] = set()
     for chunk in entry.chunks:
@@ -38,34 +38,34 @@ def run_exactly(
         limit, told = entry.limits.get(chunk.stream), awaited.get(chunk.stream, ())
         bar = Bar(bars[chunk.stream], limit, is_exact, told)
         given[chunk.stream, chunk.sequence] = bar
-    harvest = run(entry, entry.chunks, given)
-    has_operators = bool(plane.plan.continuous or plane.plan.one_time or plane.kept.divided)
+    batch_result = run(entry, entry.chunks, given)
+    has_operators = bool(executor.plan.continuous or executor.plan.one_time or executor.kept.divided)
     is_divided = in_tasks and has_operators
     # Each time at least the first chunk that was wrong becomes right.
-    while wrong := misjudged(harvest.results, bars, plane.clock.slacks):
+    while wrong := misjudged(batch_result.results, bars, executor.clock.slacks):
         given.update({at: replace(given[at], newest=newest, is_exact=True) for at, newest in wrong.items()})
         if is_divided:
             # The operators have not taken in anything that is wrong, and wait for the rest.
-            harvest = run(entry, entry.chunks, given)
+            batch_result = run(entry, entry.chunks, given)
         else:
             again = [chunk for chunk in entry.chunks if (chunk.stream, chunk.sequence) in wrong]
-            right = [r for r in harvest.results if (r.stream, r.sequence) not in wrong]
-            harvest = replace(harvest, results=[*right, *run(entry, again, given).results])
-    results = tell_lateness(harvest.results, bars, plane.clock.slacks)
-    parts = harvest.parts if in_tasks else _scanned(results, plane)
-    return replace(harvest, results=results, parts=parts)
+            right = [r for r in batch_result.results if (r.stream, r.sequence) not in wrong]
+            batch_result = replace(batch_result, results=[*right, *run(entry, again, given).results])
+    results = tell_lateness(batch_result.results, bars, executor.clock.slacks)
+    parts = batch_result.parts if in_tasks else _scanned(results, executor)
+    return replace(batch_result, results=results, parts=parts)
 
 
-def _scanned(results: Sequence[ChunkResult], plane: QueryExecutor) -> dict[int, JobResult]:
+def _scanned(results: Sequence[ChunkResult], executor: QueryExecutor) -> dict[int, JobResult]:
     """The rows of scans, where all operators are here: they are for them."""
     parts = {}
-    for number, part in plane.parts.items():
+    for number, part in executor.parts.items():
         rows = [
             (scan.name, result.sequence, rows.delta)
             for result in results
             for rows in result.scanned
             for scan in part.plan.scans
-            if plane.scans[scan.name] == rows.scan
+            if executor.scans[scan.name] == rows.scan
         ]
         parts[number] = JobResult(tuple(rows))
     return parts

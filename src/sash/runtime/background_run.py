@@ -46,7 +46,7 @@ class Live:
         self._monitor = monitor
         self._wake = wake
         self._stop = stop
-        self._desk = ControlChannel()
+        self._control = ControlChannel()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sash-run", daemon=True)
 
@@ -87,13 +87,13 @@ class Live:
         False if the run has ended meanwhile. `waiting` is entered while this thread waits for it.
         """
         refuse_what_cannot_run(program)
-        return self._desk.change(program, done, waiting)
+        return self._control.change(program, done, waiting)
 
     def ask(
         self, program: Program, isolation: Isolation | None = None, given: Given | None = None
     ) -> OnceAnswer:
         """Answer the one-time query of a program over the windows as they are."""
-        return look(program, self._desk.ledger, self._base_dir, isolation, given)
+        return look(program, self._control.registry, self._base_dir, isolation, given)
 
     def _run(self) -> None:
         try:
@@ -102,12 +102,12 @@ class Live:
                 base_dir=self._base_dir,
                 monitor=self._monitor,
                 stop=self._stop,
-                desk=self._desk,
+                control=self._control,
                 **self._options,
             )
         except BaseException as failure:
             self.failure = failure
         finally:
-            self._desk.close()
+            self._control.close()
             self._ended.set()
             self._wake()

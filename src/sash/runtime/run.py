@@ -45,7 +45,7 @@ def run_program(
     debug: bool = False,
     monitor: Monitor | None = None,
     stop: threading.Event | None = None,
-    desk: ControlChannel | None = None,
+    control: ControlChannel | None = None,
     given: Given | None = None,
 ) -> Summary:
     """Run the standing queries of a program until all input has ended or `stop` is set.
@@ -92,15 +92,15 @@ def run_program(
         monitor=monitor or Silent(),
     )
     stop = stop or threading.Event()
-    desk = desk or ControlChannel()
+    control = control or ControlChannel()
     # Each runtime is imported when it is asked for: the inline one works without Spark and Java.
     if runtime == "inline":
         from sash.runtime.inline import run_inline
 
-        return run_inline(program, options, stop, desk)
+        return run_inline(program, options, stop, control)
     from sash.runtime.spark.pipeline import run_spark
 
-    return run_spark(program, options, stop, desk)
+    return run_spark(program, options, stop, control)
 
 
 def _local(place: Path, option: str) -> Path:

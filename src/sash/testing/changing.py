@@ -122,7 +122,7 @@ class Changing:
                     batch_rows=batch_rows,
                     monitor=monitor,
                     stop=monitor.stop,
-                    desk=schedule,
+                    control=schedule,
                 )
             except UserError as refused:
                 # A query that comes with the program of a restart.
@@ -248,7 +248,7 @@ def _held_at(oracle: Oracle, query: QueryDefinition, kind: OutputKind, at: int) 
 
 
 def _is_guest(engine: Engine, query: str) -> bool:
-    parts = engine.plane.parts.values()
+    parts = engine.executor.parts.values()
     own = {spec.name: part.number for part in parts for spec in part.plan.synopses}
     return any(
         q.name == query and own[q.synopsis] != part.number for part in parts for q in part.plan.queries
@@ -298,7 +298,7 @@ class _Schedule(ControlChannel):
         engine, batch = run, run.taken + 1
         self._engine = engine
         engine.settle()
-        before = engine.plane.watermarks
+        before = engine.executor.watermarks
         while self._at(batch) != self._at(self.batch):
             try:
                 engine.change(self._at(batch))
@@ -308,7 +308,7 @@ class _Schedule(ControlChannel):
         self.batch = batch
         there = {query.name for query in self._at(batch).queries if query.sink != "noop:"}
         engine.settle()
-        passed, watermarks = engine.plane.passed, engine.plane.watermarks
+        passed, watermarks = engine.executor.passed, engine.executor.watermarks
         known = {
             stream.name: since
             for stream in self.changing.scenario.streams
@@ -327,8 +327,8 @@ class _Schedule(ControlChannel):
     def end(self) -> None:
         """Note what the run says of the starts of its queries."""
         if self._engine is not None:
-            watermarks = self._engine.plane.watermarks
-            for part in self._engine.plane.parts.values():
+            watermarks = self._engine.executor.watermarks
+            for part in self._engine.executor.parts.values():
                 first = self._engine.firsts.get(part.number, {})
                 for query in part.definitions:
                     if query.name in self.lives:

@@ -51,17 +51,17 @@ def rows(directory):
 def test_a_query_that_does_not_fit_in_is_refused_and_the_others_go_on(tmp_path, options, error):
     rows(tmp_path)
     stream = STREAM("distinct_g = 3")
-    desk = Late(bind_program(stream + FIRST + LARGE))
+    control = Late(bind_program(stream + FIRST + LARGE))
     summary = run_program(
         bind_program(stream + FIRST),
         base_dir=tmp_path,
         runtime="inline",
         batch_rows=50,
-        desk=desk,
+        control=control,
         **options,
     )
-    assert desk.refused is not None
-    assert desk.refused.id == error
+    assert control.refused is not None
+    assert control.refused.id == error
     assert summary.answered["first"] > 0
 
 

@@ -161,7 +161,7 @@ def changed(folder: Path, *statements: str) -> Summary:
         runtime="inline",
         batch_rows=4,
         aside=folder / "aside",
-        desk=Later(5, "".join((STREAM, OTHER, JOIN, *statements))),
+        control=Later(5, "".join((STREAM, OTHER, JOIN, *statements))),
     )
 
 
@@ -219,12 +219,12 @@ def test_state_that_only_a_dropped_query_needs_is_let_go_of(folder):
         inline = Inline(engine)
         for number in range(6):
             if number == 4:
-                before = engine.plane.live_rows
+                before = engine.executor.live_rows
                 engine.change(bind_program(STREAM + NEW))
             entry = engine.next_entry()
             assert entry is not None
             engine.take(entry, inline.batch)
-        assert engine.plane.live_rows <= 8 < before
+        assert engine.executor.live_rows <= 8 < before
         assert len(engine.plan.scans) == 1
         inline.close()
         engine.close()
@@ -238,7 +238,7 @@ def test_a_periodic_query_that_is_made_anew_under_its_name_answers_what_it_asks_
         base_dir=folder,
         runtime="inline",
         batch_rows=4,
-        desk=Later(5, STREAM + SUM),
+        control=Later(5, STREAM + SUM),
     )
     found = (folder / "m.jsonl").read_text()
     assert instants(folder / "m.jsonl")[0] == 20, "the first boundary after the change"

@@ -25,53 +25,53 @@ CREATE QUERY p INTO 'noop:' AS SELECT COUNT(*) AS c FROM r [RANGE 20 US SLIDE 4 
 
 
 @pytest.fixture
-def plane() -> QueryExecutor:
+def executor() -> QueryExecutor:
     program = bind_program(PROGRAM)
     return QueryExecutor([StreamingJob(plan_run(program))])
 
 
-def states(plane: QueryExecutor, **given: StreamState) -> None:
-    plane.streams = {**plane.streams, **given}
+def states(executor: QueryExecutor, **given: StreamState) -> None:
+    executor.streams = {**executor.streams, **given}
 
 
-def test_there_is_no_clock_before_every_stream_has_begun(plane):
-    assert plane.through(["s", "r"]) is None
-    states(plane, s=StreamState(newest=100, first=1))
-    assert plane.through(["s", "r"]) is None
+def test_there_is_no_clock_before_every_stream_has_begun(executor):
+    assert executor.through(["s", "r"]) is None
+    states(executor, s=StreamState(newest=100, first=1))
+    assert executor.through(["s", "r"]) is None
 
 
-def test_the_clock_stands_just_before_the_least_newest_minus_slack(plane):
+def test_the_clock_stands_just_before_the_least_newest_minus_slack(executor):
     #  s   newest 100, slack 3: a row at 97 may still come      complete through 96
     #  r   newest  98, slack 0: a row at 98 may still come      complete through 97
-    states(plane, s=StreamState(100, 1), r=StreamState(98, 1))
-    assert plane.through(["s", "r"]) == 96
-    states(plane, s=StreamState(102, 1))
-    assert plane.through(["s", "r"]) == 97
+    states(executor, s=StreamState(100, 1), r=StreamState(98, 1))
+    assert executor.through(["s", "r"]) == 96
+    states(executor, s=StreamState(102, 1))
+    assert executor.through(["s", "r"]) == 97
 
 
-def test_a_stream_that_has_ended_holds_nobody_back(plane):
-    states(plane, s=StreamState(10, 1, ended=True), r=StreamState(98, 1))
-    assert plane.through(["s", "r"]) == 97
-    states(plane, s=StreamState(None, None, ended=True))
-    assert plane.through(["s", "r"]) == 97
+def test_a_stream_that_has_ended_holds_nobody_back(executor):
+    states(executor, s=StreamState(10, 1, ended=True), r=StreamState(98, 1))
+    assert executor.through(["s", "r"]) == 97
+    states(executor, s=StreamState(None, None, ended=True))
+    assert executor.through(["s", "r"]) == 97
 
 
-def test_at_the_end_the_clock_moves_to_the_greatest_timestamp_and_includes_it(plane):
-    states(plane, s=StreamState(100, 1, ended=True), r=StreamState(250, 1, ended=True))
-    assert plane.through(["s", "r"]) == 250
+def test_at_the_end_the_clock_moves_to_the_greatest_timestamp_and_includes_it(executor):
+    states(executor, s=StreamState(100, 1, ended=True), r=StreamState(250, 1, ended=True))
+    assert executor.through(["s", "r"]) == 250
 
 
-def test_streams_without_any_row_end_without_an_instant(plane):
-    states(plane, s=StreamState(ended=True), r=StreamState(ended=True))
-    assert plane.through(["s", "r"]) is None
-    assert list(plane.answer(0, BatchResult([]))) == []
+def test_streams_without_any_row_end_without_an_instant(executor):
+    states(executor, s=StreamState(ended=True), r=StreamState(ended=True))
+    assert executor.through(["s", "r"]) is None
+    assert list(executor.answer(0, BatchResult([]))) == []
 
 
-def test_panes_are_dead_when_the_last_boundary_minus_the_range_has_passed_them(plane):
-    assert plane.horizons() == {"s0": None, "s1": None}
-    plane.parts[0].through = 43
-    assert plane.horizons()[plane.plan.queries[0].synopsis] == 40 - 10
-    assert plane.horizons()[plane.plan.queries[1].synopsis] == 40 - 20
+def test_panes_are_dead_when_the_last_boundary_minus_the_range_has_passed_them(executor):
+    assert executor.horizons() == {"s0": None, "s1": None}
+    executor.parts[0].through = 43
+    assert executor.horizons()[executor.plan.queries[0].synopsis] == 40 - 10
+    assert executor.horizons()[executor.plan.queries[1].synopsis] == 40 - 20
 
 
 def result(stream: str, accepted: int, newest: int | None, oldest: int | None, late: int = 0) -> ChunkResult:
@@ -99,9 +99,9 @@ def test_a_plane_that_is_restored_goes_on_where_the_other_stopped():
     second = Fed(select, f"Rstream({select})")
     second.feed([])
     for partial in [p for chunk in (rows[:10], rows[10:23]) for p in second.partials(chunk)]:
-        second.plane.absorb_partial(partial)
-    part = first.plane.parts[0]
-    second.plane.restore(first.plane.streams, {0: part.first}, {0: part.through}, {}, {}, {}, {})
+        second.executor.absorb_partial(partial)
+    part = first.executor.parts[0]
+    second.executor.restore(first.executor.streams, {0: part.first}, {0: part.through}, {}, {}, {}, {})
     second.feed(rows[23:], end=True)
     for name in ("q0", "q1"):
         pieces = [r for fed in (first, second) for t in fed.tables[name] for r in t.to_pylist()]

@@ -62,7 +62,7 @@ class Fed:
     def __init__(self, *selects: str) -> None:
         self.program = program_of(*selects)
         self.plan = plan_run(self.program)
-        self.plane = QueryExecutor([StreamingJob(self.plan)])
+        self.executor = QueryExecutor([StreamingJob(self.plan)])
         self.rows: list[Row] = []
         self.batches = 0
         self.tables: dict[str, list[pa.Table]] = {query.name: [] for query in self.plan.queries}
@@ -75,22 +75,22 @@ class Fed:
             nothing = REJECTS_SCHEMA.empty_table()
             partials = tuple(self.partials(rows))
             results = [ChunkResult("s", 0, len(rows), max(times), min(times), partials, nothing, nothing)]
-        harvest = BatchResult(results)
-        streams = advanced(self.plane.streams, results, ["s"] if end else [])
-        self.plane.absorb(harvest, streams, {0: begun(self.plane.parts[0].first, results)})
+        batch_result = BatchResult(results)
+        streams = advanced(self.executor.streams, results, ["s"] if end else [])
+        self.executor.absorb(batch_result, streams, {0: begun(self.executor.parts[0].first, results)})
         self.batches += 1
-        for name, table in self.plane.answer(self.batches, harvest):
+        for name, table in self.executor.answer(self.batches, batch_result):
             self.tables[name].append(table)
 
     def partials(self, rows: Sequence[Row]) -> list[Partial]:
         return partials_of(rows, self.plan.synopses_of("s"))
 
     def synopsis(self, number: int = 0) -> BasicIntervalSynopsis:
-        return list(self.plane.groups.values())[number].kept
+        return list(self.executor.groups.values())[number].kept
 
     def check(self) -> None:
         """Assert that the answers so far are those of the oracle up to the clock."""
-        through = self.plane.complete_through
+        through = self.executor.complete_through
         assert through is not None
         arrived = {"s": Arrived([row[0] for row in self.rows], table_of(self.rows))}
         for query in self.program.queries:

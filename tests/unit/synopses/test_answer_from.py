@@ -55,7 +55,7 @@ def test_answers_do_not_depend_on_the_synopsis_nor_on_its_changes(seed, selects)
     time = int(rng.integers(-20, 20))
     for _ in range(6):
         if rng.random() < 0.7:
-            for group in fed.plane.groups.values():
+            for group in fed.executor.groups.values():
                 windows = [refresher.window for refresher in group.refreshers]
                 group.kept.answer_from(store_of(rng.choice(names), group.synopsis, windows))
         rows: list[Row] = []

@@ -177,7 +177,7 @@ def test_state_does_not_grow_with_the_length_of_the_input(early_compaction):
         for batch in short_lived(batches, 40):
             fed.feed(batch)
             synopsis = fed.synopsis()
-            rows = max(rows, fed.plane.live_rows)
+            rows = max(rows, fed.executor.live_rows)
             groups = max(groups, synopsis.groups.size)
             capacity = max(
                 capacity, len(synopsis.log.panes), *(len(window.ints) for window in synopsis.windows.values())

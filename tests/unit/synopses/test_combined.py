@@ -44,7 +44,7 @@ OVERLAPPING = (
 def test_answers_are_those_of_synopses_of_their_own(seed, selects):
     rng = np.random.default_rng(seed)
     fed = Fed(*selects)
-    assert any(isinstance(group.synopsis, Combined) for group in fed.plane.groups.values())
+    assert any(isinstance(group.synopsis, Combined) for group in fed.executor.groups.values())
     time = int(rng.integers(-20, 20))
     for _ in range(6):
         rows: list[Row] = []
@@ -64,6 +64,6 @@ def test_groups_that_are_gone_leave_it(selects, monkeypatch):
     for batch in short_lived(25, 8):
         fed.feed(batch)
     fed.feed([], end=True)
-    (put_together,) = (g.synopsis for g in fed.plane.groups.values() if isinstance(g.synopsis, Combined))
+    (put_together,) = (g.synopsis for g in fed.executor.groups.values() if isinstance(g.synopsis, Combined))
     assert put_together.groups.size < 25 * 8 / 2, "groups were dropped"
     fed.check()

@@ -202,7 +202,7 @@ def test_a_jump_is_refused_whatever_the_size_of_the_steps_in_which_time_goes_on(
     for instants in ([40], [8, 16, 24, 40], list(range(2, 41))):
         fed = Fed(f"Rstream({VIEW % (1, 1)})")
         fed.feed(rows_at(1))
-        (group,) = fed.plane.groups.values()
+        (group,) = fed.executor.groups.values()
         answered = (list(answer_together([group], through)) for through in instants)
         with pytest.raises(DataError, match="answers in a row"):
             list(answered)

@@ -78,7 +78,7 @@ def test_thresholds_give_what_the_oracle_recomputes(selects, seed):
     fed = Fed(*selects)
     time = int(rng.integers(-20, 20))
     for _ in range(6):
-        for group in fed.plane.groups.values():
+        for group in fed.executor.groups.values():
             if rng.random() < 0.6:
                 group.kept.find_by(filters_of(group) if rng.random() < 0.8 else None)
         rows: list[Row] = []

@@ -111,7 +111,7 @@ def test_groups_and_words_that_come_and_go_are_forgotten_and_answers_stay_right(
             ]
         )
     fed = check(batches)
-    (group,) = fed.plane.groups.values()
+    (group,) = fed.executor.groups.values()
     assert group.synopsis.groups.size < 4000
     for counts in group.synopsis.values.values():
         assert counts.live_rows < 4000
@@ -243,5 +243,5 @@ def test_frequent_goes_on_when_groups_are_renumbered():
     expected = lists(windows(rows)[last], last, 2)
     found = fed.tables["q0"][-1].to_pylist()
     assert {row["g"]: json.loads(row["f"]) for row in found if row["ts"] == last} == expected
-    (group,) = fed.plane.groups.values()
+    (group,) = fed.executor.groups.values()
     assert group.synopsis.groups.size < 2000

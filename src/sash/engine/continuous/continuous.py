@@ -151,8 +151,8 @@ class ContinuousExecutor:
     def serve(self, joins: Sequence[SharedJoin]) -> None:
         """Keep what queries need and these join synopses, for those who read them."""
         own = [*self._queries, *(query.name for query in self._one_time)]
-        self._cell.fragment.keep([*own, *(guests_of(join.name) for join in joins)])
-        self._guest_cell.fragment.keep(own)
+        self._cell.buffered.keep([*own, *(guests_of(join.name) for join in joins)])
+        self._guest_cell.buffered.keep(own)
         self.settings = tuple(join.setting for join in joins)
         self.flow.adapt(self.settings)
 
@@ -264,7 +264,7 @@ class ContinuousExecutor:
         """What each partition holds, with the rows that wait there for the clock."""
         held = {DRIVER: Held(self.flow.state_rows, self.flow.state_bytes)}
         held[DRIVER] += Held(self._guests.state_rows, self._guests.state_bytes)
-        waiting = {(WAITING, DRIVER): self._cell.fragment.waiting}
+        waiting = {(WAITING, DRIVER): self._cell.buffered.waiting}
         for (_, partition), tally in (*self._tallies.items(), *waiting.items()):
             held[partition] = held.get(partition, Held()) + Held(tally.state_rows, tally.state_bytes)
         return held
@@ -276,7 +276,7 @@ class ContinuousExecutor:
         tallies = {(number, DRIVER): tally for number, tally in here if number >= 0}
         guests = enumerate(self._guests.tallies(), start=len(self._whole.vertices))
         tallies.update({(number, DRIVER): tally for number, tally in guests})
-        return {**self._tallies, **tallies, (WAITING, DRIVER): self._cell.fragment.waiting}
+        return {**self._tallies, **tallies, (WAITING, DRIVER): self._cell.buffered.waiting}
 
     @property
     def places(self) -> Mapping[str, Mapping[Node, Place]]:

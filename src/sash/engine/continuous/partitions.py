@@ -180,21 +180,21 @@ def part_of(cell: str) -> int:
     return int(cell.partition(".")[0])
 
 
-def routes(plane: QueryExecutor) -> Routes:
+def routes(executor: QueryExecutor) -> Routes:
     """How the rows of scans are sent to the parts that need them."""
     sends = []
     stages = 0
-    for number, part in plane.parts.items():
+    for number, part in executor.parts.items():
         cut, needed = part.continuous.cut, part.continuous.needed
         if cut is not None:
             stages = max(stages, len(cut.stages))
             sends += [
-                (number, plane.scans[name], sent)
+                (number, executor.scans[name], sent)
                 for name, sent in cut.sources
-                if sent.name in needed and name in plane.scans
+                if sent.name in needed and name in executor.scans
             ]
-    groups = plane.kept.divided
-    divided = frozenset(spec.name for spec in plane.plan.synopses if (spec.of or spec.name) in groups)
+    groups = executor.kept.divided
+    divided = frozenset(spec.name for spec in executor.plan.synopses if (spec.of or spec.name) in groups)
     return Routes(tuple(sends), max(stages, 1) if divided else stages, divided)
 
 
@@ -278,8 +278,8 @@ def first_files(
                     rows[sent.stage, target].append((sent.name, rank, sent_rows))
     files = {}
     for (stage, target), there in rows.items():
-        fragment = BufferedDataflow(operators.cut().stages[stage - 1].flow(target, of))
-        cell = OperatorState(cell_name(part, stage, target), fragment, directory, durable=durable)
+        buffered = BufferedDataflow(operators.cut().stages[stage - 1].flow(target, of))
+        cell = OperatorState(cell_name(part, stage, target), buffered, directory, durable=durable)
         for _ in cell.apply(batch, Work(tuple(there), None, {})):
             pass
         files[cell.name] = cell.files
@@ -482,7 +482,7 @@ class Partition:
 
     def _news(self, cell: OperatorState, place: tuple[int, int], plan: Stage, last: int) -> Iterator[Message]:
         part, stage = place
-        flow = cell.fragment.flow
+        flow = cell.buffered.flow
         begun = {
             v.operator.name: v.operator.first
             for v in flow.vertices
@@ -496,7 +496,7 @@ class Partition:
                 # An operator may stand here twice.
                 at = (number, self._partition)
                 tallies[at] = tallies.get(at, Tally()) + tally
-        tallies[waiting_before(stage), self._partition] = cell.fragment.waiting
+        tallies[waiting_before(stage), self._partition] = cell.buffered.waiting
         flow.count_anew()
         news = News(first=begun, cell=cell.name, files=cell.files, tallies=tallies)
         yield Message(part, TOP, TOP, NEWS, 0, CODEC.to_bytes(news))
@@ -512,16 +512,16 @@ class Partition:
             stages = self._cut_of(part).stages
             plan = stages[stage - 1]
             self._stages[place] = plan, len(stages)
-            fragment = BufferedDataflow(plan.flow(self._partition, self._of), self._look)
-            fragment.keep(asked.needed)
-            fragment.flow.adapt(asked.joins)
+            buffered = BufferedDataflow(plan.flow(self._partition, self._of), self._look)
+            buffered.keep(asked.needed)
+            buffered.flow.adapt(asked.joins)
             name = cell_name(part, stage, self._partition)
-            cell = OperatorState(name, fragment, self._directory, durable=self._durable)
+            cell = OperatorState(name, buffered, self._directory, durable=self._durable)
             cell.load(turn.batch - 1, files)
             self._cells[place] = cell
         elif self._needed[place] != needed:
-            cell.fragment.keep(asked.needed)
-            cell.fragment.flow.adapt(asked.joins)
+            cell.buffered.keep(asked.needed)
+            cell.buffered.flow.adapt(asked.joins)
         self._needed[place] = needed
         return cell
 

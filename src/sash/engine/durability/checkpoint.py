@@ -280,7 +280,7 @@ class Checkpoint:
         """From where the relative paths of the run count."""
         return Path(self._json(self.directory / IDENTITY).get("base_dir") or ".")
 
-    def recipe(self, number: int) -> StoredPlan:
+    def stored_plan(self, number: int) -> StoredPlan:
         """The queries of a part of the run."""
         path = self._parts / f"{number}.json"
         data = self._json(path)
@@ -289,9 +289,9 @@ class Checkpoint:
         except TypeError as failure:
             raise damaged(path) from failure
 
-    def save_recipe(self, recipe: StoredPlan) -> None:
+    def save_recipe(self, stored_plan: StoredPlan) -> None:
         """Make the queries of a part durable; it counts once the manifest names it."""
-        save_file(self._parts / f"{recipe.number}.json", json.dumps(asdict(recipe)))
+        save_file(self._parts / f"{stored_plan.number}.json", json.dumps(asdict(stored_plan)))
 
     def _read_manifest(self) -> Manifest | None:
         path = self.directory / "manifest.json"

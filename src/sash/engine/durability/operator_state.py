@@ -67,10 +67,10 @@ class OperatorState:
     """`name` is unique among the cells of a run; `directory` None: nothing is written."""
 
     def __init__(
-        self, name: str, fragment: BufferedDataflow, directory: Path | None, *, durable: bool = True
+        self, name: str, buffered: BufferedDataflow, directory: Path | None, *, durable: bool = True
     ) -> None:
         self.name = name
-        self.fragment = fragment
+        self.buffered = buffered
         self.batch = -1
         self.files: tuple[StateFile, ...] = ()
         self._directory = directory
@@ -80,7 +80,7 @@ class OperatorState:
     def apply(self, batch: int, work: Work) -> Iterator[tuple[str, Delta]]:
         """Apply a batch; gives what leaves. The cell has moved on when all of it has been taken."""
         log = None
-        if self._writer is not None and _is_worth_a_log(work, self.fragment.state_bytes):
+        if self._writer is not None and _is_worth_a_log(work, self.buffered.state_bytes):
             log = self._writer.submit(_packed_log, work)
         yield from self._run(work)
         self.batch = batch
@@ -89,17 +89,17 @@ class OperatorState:
 
     def _run(self, work: Work) -> Iterator[tuple[str, Delta]]:
         for name, _, delta in sorted(work.rows, key=lambda row: row[:2]):
-            self.fragment.absorb(name, delta)
+            self.buffered.absorb(name, delta)
         if work.through is not None:
-            yield from self.fragment.advance(work.first, work.through)
+            yield from self.buffered.advance(work.first, work.through)
 
     def _save(self, batch: int, log: Sequence[pa.Buffer] | None) -> None:
         logs = [file.size for file in self.files if file.name.endswith(_LOG)]
         size = 0 if log is None else sum(len(part) for part in log)
-        if log and len(logs) < _MOST_LOGS and sum(logs) + size <= self.fragment.state_bytes:
+        if log and len(logs) < _MOST_LOGS and sum(logs) + size <= self.buffered.state_bytes:
             self.files = (*self.files, self._write(batch, _LOG, log))
         else:
-            content = pack_state(self.fragment.snapshot())
+            content = pack_state(self.buffered.snapshot())
             self.files = (self._write(batch, _STATE, content),)
 
     def _write(self, batch: int, kind: str, content: Sequence[pa.Buffer]) -> StateFile:
@@ -118,7 +118,7 @@ class OperatorState:
         for file in self.files:
             content = read_file(self._directory / file.name, file.checksum)
             if file.name.endswith(_STATE):
-                self.fragment.restore(unpack_state(content))
+                self.buffered.restore(unpack_state(content))
             else:
                 for _ in self._run(_read_log(content)):
                     pass

@@ -46,14 +46,14 @@ class Retention:
         self._durable = durable
         self.files: list[RetainedFile] = []
         # For questions: the committed states.
-        self.ledger: SnapshotRegistry | None = None
+        self.registry: SnapshotRegistry | None = None
         self._history: RunHistory | None = None
 
     def begin(self, start: int, options: Options) -> None:
         """The run begins, or goes on, after the batch `start`."""
         if options.record_history is not None:
             self._history = RunHistory(options.record_history, start, options.monitor.warning)
-        self.ledger = SnapshotRegistry(start, self._history)
+        self.registry = SnapshotRegistry(start, self._history)
 
     def place(
         self, batch: int, streams: Iterable[StreamDefinition], indexes: tuple[IndexDefinition, ...]
@@ -74,13 +74,13 @@ class Retention:
     @property
     def _needed(self) -> list[RetainedFile]:
         """The files that count, and those that somebody reads."""
-        read = [] if self.ledger is None else self.ledger.read
+        read = [] if self.registry is None else self.registry.read
         return [*self.files, *(file for state in read for file in state.kept)]
 
     @property
     def read_panes(self) -> Iterator[PaneFile]:
         """The pane files that somebody reads."""
-        read = [] if self.ledger is None else self.ledger.read
+        read = [] if self.registry is None else self.registry.read
         return (file for state in read if state.panes is not None for file in state.panes.files)
 
     def take(
@@ -117,13 +117,13 @@ class Retention:
         panes: KeptPanes | None,
     ) -> None:
         """Let questions be answered from what is known now."""
-        if self._directory is None or self.ledger is None:
+        if self._directory is None or self.registry is None:
             return
-        if self.ledger.latest is not None and self.ledger.latest.batch == batch:
-            self.ledger.replan(panes)
+        if self.registry.latest is not None and self.registry.latest.batch == batch:
+            self.registry.replan(panes)
             return
         snapshot = Snapshot(self._directory, batch, clock, states, passed, tuple(self.files), panes)
-        self.ledger.commit(snapshot, {s.name: s.retain for s in streams if s.retain is not None})
+        self.registry.commit(snapshot, {s.name: s.retain for s in streams if s.retain is not None})
         if self._history is not None:
             self._history.flush()
 
@@ -131,7 +131,7 @@ class Retention:
         self, streams: Iterable[StreamDefinition]
     ) -> Iterator[tuple[StreamDefinition, int, npt.NDArray[np.int64], pa.Table]]:
         """The rows that some streams keep, in the order in which they came: rank, instants and values."""
-        snapshot = None if self.ledger is None else self.ledger.latest
+        snapshot = None if self.registry is None else self.registry.latest
         if snapshot is None:
             return
         for stream in streams:
@@ -142,7 +142,7 @@ class Retention:
 
     def complete_since(self, stream: StreamDefinition) -> int | None:
         """Queries that come now know all rows of a stream that came after this instant; None: all rows."""
-        snapshot = None if self.ledger is None else self.ledger.latest
+        snapshot = None if self.registry is None else self.registry.latest
         if snapshot is None or stream.name not in snapshot.streams:
             return None
         since, first = snapshot.complete_since(stream), snapshot.streams[stream.name].first
@@ -158,8 +158,8 @@ class Retention:
 
     def end(self) -> None:
         """Let questions come to their end."""
-        if self.ledger is not None:
-            self.ledger.close()
+        if self.registry is not None:
+            self.registry.close()
 
     def close_with(self, held: ExitStack) -> None:
         if self._history is not None:

@@ -47,14 +47,14 @@ class Largest:
 
 
 class Meters:
-    def __init__(self, plane: QueryExecutor) -> None:
-        self._plane = plane
+    def __init__(self, executor: QueryExecutor) -> None:
+        self._executor = executor
 
     @cached_property
     def _continuous(self) -> dict[int, dict[str, tuple[_Meter, ...]]]:
         """By part, the nodes of its queries."""
         found = {}
-        for number, part in self._plane.parts.items():
+        for number, part in self._executor.parts.items():
             places = part.continuous.places
             found[number] = {q.name: tuple(_meters(q.plan, places[q.name])) for q in part.plan.continuous}
         return found
@@ -68,13 +68,13 @@ class Meters:
                 query,
                 tuple((number, operator_text(n), n) for number, n in _numbered(query) if isinstance(n, told)),
             )
-            for query in self._plane.plan.queries
+            for query in self._executor.plan.queries
         )
 
     def measure(self, answered: Mapping[str, int]) -> Measures:
         """What all operators did, and the state behind each query."""
         operators: list[OperatorTally] = []
-        for number, part in self._plane.parts.items():
+        for number, part in self._executor.parts.items():
             operators.extend(self._tallied(number, part.continuous.totals()))
         operators.extend(self._looked_up(answered))
         queries = dict.fromkeys(answered, Held())
@@ -86,7 +86,7 @@ class Meters:
         """Whose state is the greatest in a partition; None where more than that waits for the clock."""
         found: list[OperatorTally] = []
         waiting = 0
-        for part, each in self._plane.parts.items():
+        for part, each in self._executor.parts.items():
             everywhere = each.continuous.tallies().items()
             tallies = {number: tally for (number, at), tally in everywhere if at == partition}
             waiting += sum(tally.state_bytes for number, tally in tallies.items() if number < 0)
@@ -120,7 +120,7 @@ class Meters:
         self, answered: Mapping[str, int], partition: int | None = None
     ) -> Iterator[OperatorTally]:
         accepted = self._accepted
-        held = self._plane.state_behind(partition)
+        held = self._executor.state_behind(partition)
         for query, nodes in self._periodic:
             rows = accepted[query.select.stream]
             for number, text, node in nodes:
@@ -131,7 +131,7 @@ class Meters:
 
     @property
     def _accepted(self) -> dict[str, int]:
-        return {name: state.counts.accepted for name, state in self._plane.streams.items()}
+        return {name: state.counts.accepted for name, state in self._executor.streams.items()}
 
 
 def _numbered(query: PeriodicQuery) -> Iterator[tuple[int, Node]]:

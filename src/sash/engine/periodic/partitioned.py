@@ -107,7 +107,7 @@ class PartitionedSynopses:
 
     def forget(self) -> None:
         """Hold nothing."""
-        self._plane = SynopsisSet(is_part=True)
+        self._executor = SynopsisSet(is_part=True)
         self._divided = PartitionedPlan(PeriodicPlan((), (), ()), (), ())
         self._version = self._batch = -1
         # What the last batch gave, for who asks again.
@@ -136,23 +136,23 @@ class PartitionedSynopses:
         if self._version == turn.version:
             return
         self._divided = self._plan_of(turn.version)
-        plane, known = self._plane, set(self._plane.groups)
-        plane.change(self._divided.plan, self._divided.parts)
-        plane.index_values(self._divided.indexes)
-        new = plane.groups.keys() - known
+        executor, known = self._executor, set(self._executor.groups)
+        executor.change(self._divided.plan, self._divided.parts)
+        executor.index_values(self._divided.indexes)
+        new = executor.groups.keys() - known
         specs = [spec for spec in self._divided.plan.synopses if (spec.of or spec.name) in new]
         for partial in read_partials(self._directory, turn.files, specs, self._partition, self._of):
-            plane.absorb(partial)
-        plane.begin(moment.firsts)
+            executor.absorb(partial)
+        executor.begin(moment.firsts)
         # Here every boundary is answered.
-        plane.catch_up(Reached(moment.throughs, {}, ()), new)
+        executor.catch_up(Reached(moment.throughs, {}, ()), new)
         self._version = turn.version
 
     def _apply(self, batch: int, after: Moment, partials: Sequence[Partial]) -> PartitionedResult:
         """`after.throughs` has the streams whose time has moved."""
-        plane = self._plane
+        executor = self._executor
         for partial in partials:
-            plane.absorb(partial)
+            executor.absorb(partial)
         files = save_partials(
             self._directory,
             batch,
@@ -162,10 +162,10 @@ class PartitionedSynopses:
             self._of,
             durable=self._durable,
         )
-        plane.begin(after.firsts)
+        executor.begin(after.firsts)
         answers: dict[str, list[pa.Table]] = defaultdict(list)
-        for name, table in plane.answer(after.throughs):
+        for name, table in executor.answer(after.throughs):
             answers[name].append(table)
-        plane.settle(after.throughs)
-        notes = {name: group.notes for name, group in plane.groups.items()}
-        return PartitionedResult(self._partition, dict(answers), tuple(files), plane.held, notes)
+        executor.settle(after.throughs)
+        notes = {name: group.notes for name, group in executor.groups.items()}
+        return PartitionedResult(self._partition, dict(answers), tuple(files), executor.held, notes)

@@ -14,7 +14,7 @@ from sash.plan.explain.measured import size_text
 from sash.plan.placement import AT_DRIVER, PARTITIONED, state_of
 
 
-def groups_to_repartition(plane: SynopsisSet, most: int, room: int | None) -> dict[str, str]:
+def groups_to_repartition(executor: SynopsisSet, most: int, room: int | None) -> dict[str, str]:
     """The groups that must move, with the reason.
 
     The driver has groupings of up to `most` groups (0: none); where all that it holds takes more than half of
@@ -22,10 +22,10 @@ def groups_to_repartition(plane: SynopsisSet, most: int, room: int | None) -> di
     """
     found: dict[str, str] = {}
     movable = []
-    held = plane.held
-    for cluster in plane.clusters:
+    held = executor.held
+    for cluster in executor.clusters:
         here = (held[group.spec.name].groups for group in cluster if group.spec.name in held)
-        why = _reason(plane, cluster, most, max(here, default=0))
+        why = _reason(executor, cluster, most, max(here, default=0))
         if why is not None:
             found.update({group.spec.name: why for group in cluster})
         elif _is_movable(cluster):
@@ -36,14 +36,14 @@ def groups_to_repartition(plane: SynopsisSet, most: int, room: int | None) -> di
         largest = max(movable, key=lambda cluster: sum(staying[g.spec.name] for g in cluster))
         why = f"the driver held {size_text(total)}, more than half of --max-state, and most of it here"
         found.update({group.spec.name: why for group in largest})
-    return {name: why for name, why in found.items() if name not in plane.divided}
+    return {name: why for name, why in found.items() if name not in executor.divided}
 
 
-def _reason(plane: SynopsisSet, cluster: Sequence[QueryGroup], most: int, groups: int) -> str | None:
+def _reason(executor: SynopsisSet, cluster: Sequence[QueryGroup], most: int, groups: int) -> str | None:
     """Why groups that have rows in common must be in partitions; None: they need not."""
-    moved = next((group.spec.name for group in cluster if group.spec.name in plane.divided), None)
+    moved = next((group.spec.name for group in cluster if group.spec.name in executor.divided), None)
     if moved is not None:
-        return plane.divided[moved]
+        return executor.divided[moved]
     if not _is_movable(cluster):
         return None
     asking = next((query for query, state in _states(cluster) if state == PARTITIONED), None)

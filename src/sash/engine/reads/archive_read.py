@@ -133,12 +133,12 @@ def without_archives(
 def once_archived(asked: Replaced, base_dir: Path) -> OnceAnswer:
     """Answer a question over archives and what does not change, of the instant of the oldest archive."""
     run = plan_run(asked.program)
-    plane = ContinuousExecutor(run)
+    executor = ContinuousExecutor(run)
     relations = read_relations([run], base_dir, asked.given)
-    plane.begin_with(-1, [(f"relation {name}", 0, delta) for name, delta in relations.items()])
-    for _ in plane.answer(0, (), {}, 0):
+    executor.begin_with(-1, [(f"relation {name}", 0, delta) for name, delta in relations.items()])
+    for _ in executor.answer(0, (), {}, 0):
         pass
-    (answer,) = plane.once().values()
+    (answer,) = executor.once().values()
     return OnceAnswer(answer, asked.instant, -1, Isolation.WS)
 
 

@@ -104,12 +104,12 @@ class CheckpointReader:
         retains = {s.name: s.retain for s in asked.streams if s.retain is not None}
 
         def follow() -> None:
-            if ledger.latest is None or self._manifest().batch != ledger.latest.batch:
-                ledger.commit(self.snapshot(), retains)
+            if registry.latest is None or self._manifest().batch != registry.latest.batch:
+                registry.commit(self.snapshot(), retains)
 
-        ledger = SnapshotRegistry(follow=follow)
+        registry = SnapshotRegistry(follow=follow)
         follow()
-        return look(asked, ledger, base_dir, isolation, given)
+        return look(asked, registry, base_dir, isolation, given)
 
     def snapshot(self) -> Snapshot:
         """The state after the last committed batch."""
@@ -164,7 +164,7 @@ class CheckpointReader:
     def _known(self, manifest: Manifest) -> Known:
         known = Known()
         for part in manifest.parts:
-            program = self._recipe(part.number).program()
+            program = self._stored_plan(part.number).program()
             known.streams.update({stream.name: stream for stream in program.streams})
             known.relations.update({relation.name: relation for relation in program.relations})
             known.queries.update({q.name: q for q in program.queries if q.name not in part.dropped})
@@ -177,7 +177,7 @@ class CheckpointReader:
         streams: dict[str, StreamDefinition] = {}
         queries: list[PeriodicQuery] = []
         for part in manifest.parts:
-            plan = self._recipe(part.number).periodic(hosts)
+            plan = self._stored_plan(part.number).periodic(hosts)
             hosts.update({spec.name: spec for spec in plan.synopses})
             streams.update({stream.name: stream for stream in plan.streams})
             queries += [query for query in plan.queries if query.name not in part.dropped]
@@ -186,7 +186,7 @@ class CheckpointReader:
     def _watermarks(self, manifest: Manifest) -> dict[str, int | None]:
         """How far each query has been answered."""
         parts = manifest.parts
-        return {name: part.through for part in parts for name in self._recipe(part.number).sinks}
+        return {name: part.through for part in parts for name in self._stored_plan(part.number).sinks}
 
     def _joined(self, manifest: Manifest) -> list[SharedJoin]:
         """The join synopses of the run, with all who read them."""
@@ -194,14 +194,14 @@ class CheckpointReader:
         guests: list[JoinGuest] = []
         dropped: dict[str, Collection[str]] = {}
         for part in manifest.parts:
-            own, coming = self._recipe(part.number).joined(made)
+            own, coming = self._stored_plan(part.number).joined(made)
             made.extend(own)
             guests.extend(left for guest in coming if (left := guest.without(part.dropped)).queries)
             dropped.update({join.name: part.dropped for join in own})
         return [join for each in made for join in served([each], dropped[each.name], guests)]
 
-    def _recipe(self, number: int) -> StoredPlan:
-        return self._checkpoint.recipe(number)
+    def _stored_plan(self, number: int) -> StoredPlan:
+        return self._checkpoint.stored_plan(number)
 
     @property
     def _checkpoint(self) -> Checkpoint:

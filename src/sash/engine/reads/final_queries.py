@@ -29,7 +29,7 @@ def answered_once(
     program: Program,
     known: Mapping[str, pa.Table],
     records: Mapping[str, AnswerRecord],
-    ledger: SnapshotRegistry | None,
+    registry: SnapshotRegistry | None,
     base_dir: Path,
 ) -> dict[str, pa.Table]:
     """The answers, in the order of the program; `known` are those that operators have, with their records.
@@ -39,7 +39,7 @@ def answered_once(
     answers = {}
     for query in questions_in(program):
         if reads_archives(query.plan):
-            found = _of_archives(OneTimeQuery(query.plan), program, ledger, base_dir)
+            found = _of_archives(OneTimeQuery(query.plan), program, registry, base_dir)
             answer, record = found.table, found.record
         else:
             answer, record = known[query.name], records.get(query.name)
@@ -50,9 +50,9 @@ def answered_once(
 
 
 def _of_archives(
-    question: OneTimeQuery, program: Program, ledger: SnapshotRegistry | None, base_dir: Path
+    question: OneTimeQuery, program: Program, registry: SnapshotRegistry | None, base_dir: Path
 ) -> OnceAnswer:
     asked = without_archives(question, program, base_dir)
     if not asked.reads_changes:
         return once_archived(asked, base_dir)
-    return look(asked.program, ledger, base_dir, given=asked.given)
+    return look(asked.program, registry, base_dir, given=asked.given)

@@ -80,7 +80,7 @@ class OnceAnswer:
 
 def look(
     program: Program,
-    ledger: SnapshotRegistry | None,
+    registry: SnapshotRegistry | None,
     base_dir: Path,
     isolation: Isolation | None = None,
     given: Given | None = None,
@@ -89,20 +89,20 @@ def look(
 
     The isolation is what the query says, unless it is given. Relations that are `given` are not read.
     """
-    if ledger is None or ledger.latest is None:
+    if registry is None or registry.latest is None:
         raise UserError(
             "the run has not finished a batch yet", hint="ask again in a moment", id="nothing-yet"
         )
     (asked,) = program.one_time
     chosen = isolation or Isolation(asked.isolation or Isolation.LWS)
-    question = Question(program, base_dir, ledger.opened, given or {})
+    question = Question(program, base_dir, registry.opened, given or {})
     name = " ".join(asked.text.split())
-    found = _in_memory(question, ledger, name, chosen)
+    found = _in_memory(question, registry, name, chosen)
     if found is not None:
         return found
     began, attempts, gone_files = time.monotonic(), 0, 0
     while True:
-        with ledger.reading(name, question.spans, chosen) as reading:
+        with registry.reading(name, question.spans, chosen) as reading:
             while True:
                 attempts += 1
                 for step in reading.steps():
@@ -112,9 +112,9 @@ def look(
                 try:
                     question.evaluate(reading.state)
                 except Gone as gone:
-                    ledger.follow()
+                    registry.follow()
                     gone_files += 1
-                    if ledger.latest is reading.state or gone_files > _MOST_GONE:
+                    if registry.latest is reading.state or gone_files > _MOST_GONE:
                         raise _lost(gone) from gone
                     if chosen is Isolation.WS:
                         # It has done nothing yet, and begins with another state.
@@ -129,16 +129,16 @@ def look(
 
 
 def _in_memory(
-    question: Question, ledger: SnapshotRegistry, name: str, isolation: Isolation
+    question: Question, registry: SnapshotRegistry, name: str, isolation: Isolation
 ) -> OnceAnswer | None:
     """The answer from a synopsis in memory, in the run's turn; None if there is none that covers it."""
     if question.asked is None:
         return None
-    with ledger.turns:
-        state = ledger.latest
+    with registry.turns:
+        state = registry.latest
         if state is None or not question.is_in_memory(state):
             return None
-        with ledger.reading(name, question.spans, isolation) as reading:
+        with registry.reading(name, question.spans, isolation) as reading:
             for _ in reading.steps():
                 pass
             if reading.state is not state:
@@ -163,7 +163,7 @@ class Question:
         (self._query,) = self._plan.one_time
         self._base_dir = base_dir
         self._given = given
-        self._plane = ContinuousExecutor(self._plan)
+        self._executor = ContinuousExecutor(self._plan)
         self._streams = [
             stream
             for stream in self._plan.streams
@@ -289,14 +289,14 @@ class Question:
             self._since = since
             read = read_relations([self._plan], self._base_dir, self._given)
             self._relations = {f"relation {name}": [delta] for name, delta in read.items()}
-            self._plane.begin_with(-1, [(name, 0, delta) for name, (delta,) in self._relations.items()])
+            self._executor.begin_with(-1, [(name, 0, delta) for name, (delta,) in self._relations.items()])
         rows = [*self._stream_rows(files), *(row for feed in self._feeds for row in feed.more())]
         first = {
             name: state.first
             for name, state in snapshot.streams.items()
             if name in self._query.streams and state.first is not None
         }
-        for _ in self._plane.answer(self._evaluated, tuple(rows), first, self._through):
+        for _ in self._executor.answer(self._evaluated, tuple(rows), first, self._through):
             pass
         self._evaluated += 1
 
@@ -306,7 +306,7 @@ class Question:
 
     def _begin_again(self) -> None:
         """Forget what was taken in."""
-        self._plane = ContinuousExecutor(self._plan)
+        self._executor = ContinuousExecutor(self._plan)
         self._feeds = [_Feed(self._plan, name, self._base_dir) for name in self._plan.feeds]
         self._taken = set()
         self._since = None
@@ -372,7 +372,7 @@ class Question:
         if self._found is not None:
             table, instant = self._found[0], self._found[1].instant
         else:
-            (table,) = self._plane.once().values()
+            (table,) = self._executor.once().values()
         table = table.cast(with_bounds(table.schema, self._asked))
         unit = self._query.unit if self._query.has_integer_time else 1
         return OnceAnswer(table, instant, self._state.batch, isolation, unit)

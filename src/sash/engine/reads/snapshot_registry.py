@@ -228,10 +228,10 @@ class Reading:
     """
 
     def __init__(
-        self, ledger: SnapshotRegistry, number: int, isolation: Isolation, streams: tuple[str, ...]
+        self, registry: SnapshotRegistry, number: int, isolation: Isolation, streams: tuple[str, ...]
     ) -> None:
         self._streams = streams
-        self._ledger = ledger
+        self._registry = registry
         self._number = number
         self._isolation = isolation
         self._state: Snapshot | None = None
@@ -248,7 +248,7 @@ class Reading:
             yield step
 
     def _next(self) -> Step | None:
-        home = self._ledger
+        home = self._registry
         with home._lock:
             while True:
                 self._check()
@@ -270,20 +270,20 @@ class Reading:
         """Hold the files of a state, and no longer those of the one before. The caller has the lock."""
         before, self._state = self._state, state
         if state is not None:
-            self._ledger._hold(state)
+            self._registry._hold(state)
         if before is not None:
-            self._ledger._release(before)
+            self._registry._release(before)
 
     def covered(self, source: str, after: int, until: int, since: int | None) -> None:
         """The answer needs the window (after, until] of a source that is complete since an instant."""
-        home = self._ledger
+        home = self._registry
         with home._lock:
             self._check()
             home._note([Covered(self._number, source, after, until, since)])
 
     def commit(self) -> bool:
         """The answer stands, unless it has to be that of the newest state and is not."""
-        home = self._ledger
+        home = self._registry
         if self._isolation is Isolation.LWS:
             home.follow()
         with home._lock:
@@ -299,7 +299,7 @@ class Reading:
         return state.through(self._streams)
 
     def _check(self) -> None:
-        if self._number not in self._ledger._scheduler.running:
+        if self._number not in self._registry._scheduler.running:
             raise UserError(
                 "a stream of the question was dropped meanwhile",
                 hint="ask again if there is another one of its name",

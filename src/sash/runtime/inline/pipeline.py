@@ -32,7 +32,7 @@ from sash.operators.stage_planner import TOP, StagePlan
 _IDLE = 0.05
 
 
-def run_inline(program: Program, options: Options, stop: threading.Event, desk: ControlChannel) -> Summary:
+def run_inline(program: Program, options: Options, stop: threading.Event, control: ControlChannel) -> Summary:
     """Run until all input has ended or `stop` is set."""
     with scratch_folder() as scratch:
         on_leave(stop, lambda: shutil.rmtree(scratch, ignore_errors=True))
@@ -48,7 +48,7 @@ def run_inline(program: Program, options: Options, stop: threading.Event, desk: 
                 if not engine.is_finished:
                     engine.open_outputs()
                 while not engine.is_finished and not stop.is_set():
-                    desk.serve(engine)
+                    control.serve(engine)
                     entry = engine.pending_entry() or engine.next_entry()
                     if entry is None:
                         stop.wait(engine.wait(_IDLE))
@@ -84,7 +84,7 @@ class Inline:
         return self._engine.divided_plan()
 
     def _cut_of(self, part: int) -> StagePlan:
-        operators = self._engine.plane.parts[part].continuous.operators
+        operators = self._engine.executor.parts[part].continuous.operators
         assert operators is not None
         return operators.cut()
 

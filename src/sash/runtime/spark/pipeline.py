@@ -40,7 +40,7 @@ from sash.runtime.spark.stages import NO_CHUNK, Stages, nursery_folder
 _IDLE = 0.05
 
 
-def run_spark(program: Program, options: Options, stop: threading.Event, desk: ControlChannel) -> Summary:
+def run_spark(program: Program, options: Options, stop: threading.Event, control: ControlChannel) -> Summary:
     """Run until all input has ended or `stop` is set."""
     require_shared_state(options.master, options.checkpoint)
     if SparkSession.getActiveSession() is None:
@@ -75,7 +75,7 @@ def run_spark(program: Program, options: Options, stop: threading.Event, desk: C
                     engine.outputs.rewrite = ArchiveJobs(spark, state, options.max_driver_update)
                     # Only now are old outputs replaced: whatever keeps Spark from starting leaves them alone.
                     engine.open_outputs()
-                    _Pipeline(spark, engine, stages, state).run(stop, desk)
+                    _Pipeline(spark, engine, stages, state).run(stop, control)
             return engine.finish(interrupted=not engine.is_finished)
         finally:
             engine.close()
@@ -98,7 +98,7 @@ class _Pipeline:
         self._failure: BaseException | None = None
         self._done = threading.Event()
 
-    def run(self, stop: threading.Event, desk: ControlChannel) -> None:
+    def run(self, stop: threading.Event, control: ControlChannel) -> None:
         if stop.is_set():
             return
         self._spark.dataSource.register(FeedSource)
@@ -109,7 +109,7 @@ class _Pipeline:
                 if not is_under_way:
                     if stop.is_set():
                         break
-                    desk.serve(self._engine)
+                    control.serve(self._engine)
                     is_under_way = self._engine.next_entry() is not None
                     if not is_under_way:
                         stop.wait(self._engine.wait(_IDLE))

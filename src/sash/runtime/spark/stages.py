@@ -157,7 +157,7 @@ class Stages:
 
     def _shipped(self) -> Shipped:
         """The plans, which Spark ships to the tasks that ask for them."""
-        parts, context = self._engine.plane.parts, self._spark.sparkContext
+        parts, context = self._engine.executor.parts, self._spark.sparkContext
         for number in [number for number in self._plans if number not in parts]:
             self._plans.pop(number).destroy()
         for number, part in parts.items():

@@ -69,10 +69,10 @@ def test_guests_share_a_synopsis_and_it_is_as_long_as_they_need_it(folder):
             entry = engine.next_entry()
             assert entry is not None
             engine.take(entry, inline.batch)
-        vertices = engine.plane.parts[0].continuous.flow.vertices
+        vertices = engine.executor.parts[0].continuous.flow.vertices
         joins = [v for v in vertices if isinstance(v.operator, WindowJoin)]
         (synopsis,) = (v.operator for v in vertices if isinstance(v.operator, JoinAggregates))
-        return len(engine.plane.parts), joins[0].state_rows, synopsis.synopsis.b
+        return len(engine.executor.parts), joins[0].state_rows, synopsis.synopsis.b
 
     host, guest, longer = query("q", 8), query("guest", 4), query("longer", 20)
     # A row a second; both inputs of the join are the stream.
@@ -84,7 +84,7 @@ def test_guests_share_a_synopsis_and_it_is_as_long_as_they_need_it(folder):
     parts, rows, b = go(1, guest)
     assert (parts, rows, b) == (2, 2 * 4, 2)
     engine.change(program())
-    assert not engine.plane.parts
+    assert not engine.executor.parts
     inline.close()
     engine.close()
 

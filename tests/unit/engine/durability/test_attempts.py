@@ -174,21 +174,21 @@ def _kept(*arguments: Any) -> str:
 
 def told(messages: Sequence[Message]) -> Any:
     """What a task gives back, but for the names of its files and how it has counted."""
-    harvest = gather(messages)
-    files = {cell: [(f.checksum, f.size) for f in files[-1:]] for cell, files in harvest.files.items()}
+    batch_result = gather(messages)
+    files = {cell: [(f.checksum, f.size) for f in files[-1:]] for cell, files in batch_result.files.items()}
     assert all(files.values())
-    panes = [[(f.synopsis, f.until, f.checksum, f.partition) for f in d.files] for d in harvest.divided]
+    panes = [[(f.synopsis, f.until, f.checksum, f.partition) for f in d.files] for d in batch_result.divided]
     # Rows of one instant have no order here yet.
     answers = [
         {
             name: sorted(str(row) for table in tables for row in table.to_pylist())
             for name, tables in d.answers.items()
         }
-        for d in harvest.divided
+        for d in batch_result.divided
     ]
     rows = [
         (part, name, rank, delta.ts.tolist(), [c.to_pylist() for c in delta.columns])
-        for part, there in harvest.parts.items()
+        for part, there in batch_result.parts.items()
         for name, rank, given in there.rows
         for delta in [given.load() if isinstance(given, Packed) else given]
     ]

@@ -63,19 +63,19 @@ def same(one: Any, other: Any) -> bool:
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_plans_come_back_as_they_were_and_become_the_same_operators(path):
     plan = plan_run(bind_program(path.read_text(encoding="utf-8")))
-    plane = ContinuousExecutor(plan, is_cut=True)
-    assert plane.operators is not None
-    read = PLANS.from_bytes(PLANS.to_bytes(plane.operators), OperatorPlan)
-    assert read == plane.operators
-    assert canonical_text(read.plan) == canonical_text(plane.operators.plan)
+    executor = ContinuousExecutor(plan, is_cut=True)
+    assert executor.operators is not None
+    read = PLANS.from_bytes(PLANS.to_bytes(executor.operators), OperatorPlan)
+    assert read == executor.operators
+    assert canonical_text(read.plan) == canonical_text(executor.operators.plan)
     # Building compares the operators with the digest.
     first, second = read.cut(), read.cut()
-    assert len(first.stages) == len(plane.cut.stages if plane.cut else ())
+    assert len(first.stages) == len(executor.cut.stages if executor.cut else ())
     mine = {id(v.operator) for stage in first.stages for v in stage.vertices if v.operator is not None}
     assert not mine & {id(v.operator) for stage in second.stages for v in stage.vertices}
     whole = Codec(RunPlan)
     assert whole.from_bytes(whole.to_bytes(plan), RunPlan) == plan
-    plane.close()
+    executor.close()
 
 
 def test_a_plan_of_other_operators_is_refused():

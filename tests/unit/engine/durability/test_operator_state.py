@@ -81,7 +81,7 @@ def test_small_input_over_large_state_is_logged_and_logs_do_not_outgrow_the_stat
         start += 3
         kinds.append(cell.files[-1].name.rpartition(".")[2])
         logs = [file.size for file in cell.files if file.name.endswith(".log")]
-        assert sum(logs) <= cell.fragment.state_bytes
+        assert sum(logs) <= cell.buffered.state_bytes
     assert set(kinds) == {"log", "state"}
     cell.close()
 

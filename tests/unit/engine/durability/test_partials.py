@@ -81,12 +81,12 @@ def test_a_plane_that_absorbs_partials_read_back_answers_like_one_that_saw_the_r
     (spec,) = fed.plan.synopses
     for batch in batches:
         for partial in partials_of(batch, [spec]):
-            other.plane.absorb_partial(from_table(spec, to_table(spec, partial)))
+            other.executor.absorb_partial(from_table(spec, to_table(spec, partial)))
     fed.feed([row for batch in batches for row in batch], end=True)
-    other.plane.streams = fed.plane.streams
-    for group in other.plane.groups.values():
-        group.begin(fed.plane.parts[0].first.get("s"))
-    answers = [table for name, table in other.plane.answer(0, BatchResult([])) if name == "q0"]
+    other.executor.streams = fed.executor.streams
+    for group in other.executor.groups.values():
+        group.begin(fed.executor.parts[0].first.get("s"))
+    answers = [table for name, table in other.executor.answer(0, BatchResult([])) if name == "q0"]
     assert rows_in(answers) == rows_in(fed.tables["q0"])
 
 

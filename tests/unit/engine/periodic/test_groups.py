@@ -15,7 +15,7 @@ def choose_often(monkeypatch):
 
 
 def chosen(fed: Fed) -> Method:
-    (group,) = fed.plane.groups.values()
+    (group,) = fed.executor.groups.values()
     return group.choice.method
 
 
@@ -71,14 +71,14 @@ def fed_thresholds(selects: list[str]) -> Fed:
 
 
 def finds_by_index(fed: Fed) -> bool:
-    (group,) = fed.plane.groups.values()
+    (group,) = fed.executor.groups.values()
     return group.kept.filters is not None
 
 
 @pytest.mark.parametrize("operator", ["{}", "Rstream({})"])
 def test_groups_of_many_windows_are_found_by_an_index(operator):
     fed = fed_thresholds(thresholds(8, operator=operator))
-    (group,) = fed.plane.groups.values()
+    (group,) = fed.executor.groups.values()
     assert finds_by_index(fed)
     assert group.notes[-1].startswith("s0: groups are found by CI-COUNT(*)")
     assert group.choice.reason == "only groups that indexes find are looked up"
@@ -88,14 +88,14 @@ def test_groups_of_many_windows_are_found_by_an_index(operator):
 
 def test_groups_of_one_window_are_found_by_totals():
     fed = fed_thresholds(thresholds(1))
-    (group,) = fed.plane.groups.values()
+    (group,) = fed.executor.groups.values()
     assert not finds_by_index(fed)
     assert "groups are found by totals: CI-COUNT(*) would take" in group.notes[-1]
 
 
 def test_negative_sums_end_the_use_of_an_index():
     fed = fed_thresholds(thresholds(8, "SUM(n)"))
-    (group,) = fed.plane.groups.values()
+    (group,) = fed.executor.groups.values()
     assert finds_by_index(fed)
     fed.feed([(t, "a", t % 3, -1, 0.5) for t in range(121, 140)])
     assert not finds_by_index(fed)

@@ -61,7 +61,11 @@ def indexes(kind: str) -> str:
 
 
 def run(
-    folder: Path, state: str, more: str = "", batches: int | None = None, desk: ControlChannel | None = None
+    folder: Path,
+    state: str,
+    more: str = "",
+    batches: int | None = None,
+    control: ControlChannel | None = None,
 ) -> CheckpointReader:
     monitor = StopAfter(batches)
     if batches == 0:
@@ -74,7 +78,7 @@ def run(
         batch_rows=150,
         monitor=monitor,
         stop=monitor.stop,
-        desk=desk,
+        control=control,
     )
     return CheckpointReader(folder / state)
 
@@ -159,9 +163,9 @@ class Asking(ControlChannel):
         if number in (3, 6):
             more = indexes("AUTO") if number == 3 else ""
             served.change(bind_program(STREAM + RELATION + more + QUERY))
-        if served.ledger is not None and served.ledger.latest is not None:
+        if served.registry is not None and served.registry.latest is not None:
             text = STREAM + "SELECT t, n FROM s [RANGE 10 SEC] WHERE k = 'a' AND n < 30;"
-            answer = look(bind_program(text), served.ledger, self.folder)
+            answer = look(bind_program(text), served.registry, self.folder)
             assert answer.instant is not None
             self.answers.append((answer.instant // 1_000_000, rows(answer.table)))
         else:
@@ -170,20 +174,20 @@ class Asking(ControlChannel):
 
 
 def test_an_index_that_comes_and_goes_while_the_run_does_changes_no_answer(folder, probed):
-    desk = Asking(folder)
-    run(folder, "state", desk=desk)
+    control = Asking(folder)
+    run(folder, "state", control=control)
     lines = [line.split(",") for line in (folder / "s.csv").read_text().splitlines()[1:]]
-    for instant, found in desk.answers:
+    for instant, found in control.answers:
         expected = Counter(
             (int(t), int(n))
             for t, k, n, _ in lines
             if k == "a" and n and int(n) < 30 and instant - 10 < int(t) <= instant
         )
         assert found == expected
-    assert any(found for _, found in desk.answers)
+    assert any(found for _, found in control.answers)
     assert probed
-    assert desk.files[2] == 0 < desk.files[3] <= desk.files[5]
-    assert desk.files[6] == 0
+    assert control.files[2] == 0 < control.files[3] <= control.files[5]
+    assert control.files[6] == 0
 
 
 def test_a_session_shows_explains_and_uses_indexes(folder, probed):

@@ -48,7 +48,7 @@ class Pipeline:
     def __init__(self, folder: Path, follow: Callable[[], None] | None = None) -> None:
         self.folder = folder
         self.memory = Memory()
-        self.ledger = SnapshotRegistry(recorder=self.memory, follow=follow)
+        self.registry = SnapshotRegistry(recorder=self.memory, follow=follow)
         self.streams: dict[str, StreamDefinition] = {s.name: s for s in bind_program(STREAMS).streams}
         self.rows: list[tuple[str, int, int]] = []
         self._kept: list[RetainedFile] = []
@@ -68,7 +68,7 @@ class Pipeline:
         passed = dict.fromkeys(self.streams, through * SECOND)
         self._kept = live(self._kept, self.streams.values(), passed)
         clock, states = Clock(dict.fromkeys(self.streams, 0), frozenset()), self._states(through)
-        self.ledger.commit(
+        self.registry.commit(
             Snapshot(self.folder, self._batch, clock, states, passed, tuple(self._kept)),
             {stream.name: stream.retain or 0 for stream in self.streams.values()},
         )
@@ -83,7 +83,7 @@ class Pipeline:
         return states
 
     def ask(self, text: str, isolation: Isolation | None = None) -> OnceAnswer:
-        return look(question(text), self.ledger, self.folder, isolation)
+        return look(question(text), self.registry, self.folder, isolation)
 
     def check(self, text: str, answer: OnceAnswer) -> None:
         """The answer is that of the rows at its instant, computed by hand."""
@@ -206,19 +206,19 @@ def test_a_run_that_always_commits_first_starves_no_question(tmp_path):
 
 def test_files_of_a_state_that_is_read_are_named(tmp_path):
     run = sliding(tmp_path, 0)
-    assert run.ledger.latest is not None
-    with run.ledger.reading("q", {"s": 8 * SECOND}, Isolation.WS) as reading:
+    assert run.registry.latest is not None
+    with run.registry.reading("q", {"s": 8 * SECOND}, Isolation.WS) as reading:
         list(reading.steps())
-        held = run.ledger.latest
+        held = run.registry.latest
         run.commit(60, second(60))
-        assert run.ledger.read == [held]
+        assert run.registry.read == [held]
         assert reading.state is held
-    assert run.ledger.read == []
+    assert run.registry.read == []
 
 
 def test_a_ledger_that_is_closed_takes_no_more_questions(tmp_path):
     run = sliding(tmp_path, 0)
-    run.ledger.close()
+    run.registry.close()
     with pytest.raises(UserError, match="the run has ended"):
         run.ask(SUM)
 
@@ -427,7 +427,7 @@ def test_a_disk_that_refuses_is_told_once_and_the_history_until_then_can_be_chec
     path = tmp_path / "history.jsonl"
     run = Pipeline(tmp_path)
     history = RunHistory(path, -1, warnings.append)
-    run.ledger = SnapshotRegistry(recorder=history)
+    run.registry = SnapshotRegistry(recorder=history)
     run.commit(1, second(1))
     run.ask(SUM)
     history.flush()

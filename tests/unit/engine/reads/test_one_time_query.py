@@ -175,12 +175,12 @@ class Asking(ControlChannel):
 
     def serve(self, run: Served) -> None:
         super().serve(run)
-        snapshot = None if self.ledger is None else self.ledger.latest
+        snapshot = None if self.registry is None else self.registry.latest
         through = None if snapshot is None else snapshot.through(["s"])
         if through is None:
             return
         text = STREAM + "SELECT SUM(n) AS n, COUNT(*) AS c FROM s [RANGE 6 SEC];"
-        answer = look(bind_program(text), self.ledger, self.folder)
+        answer = look(bind_program(text), self.registry, self.folder)
         rows = rows_of(self.folder, "s", through // 1_000_000, 6)
         # Before the first row there is no answer.
         total = sum(n for _, _, n in rows)
@@ -189,9 +189,9 @@ class Asking(ControlChannel):
 
 
 def test_a_run_without_a_checkpoint_can_be_asked(folder):
-    desk = Asking(folder)
-    run_program(bind_program(PROGRAM), base_dir=folder, runtime="inline", batch_rows=5, desk=desk)
-    assert desk.asked > 10
+    control = Asking(folder)
+    run_program(bind_program(PROGRAM), base_dir=folder, runtime="inline", batch_rows=5, control=control)
+    assert control.asked > 10
 
 
 def test_questions_of_a_session_while_its_pipeline_runs(tmp_path):

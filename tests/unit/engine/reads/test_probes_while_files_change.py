@@ -75,14 +75,14 @@ class Asking(ControlChannel):
             wanted = [(column, self.rng.choice((None, *KINDS))) for column in ("k", "n", "x")]
             made = (f"CREATE INDEX by_{c} ON s ({c}) USING {kind};\n" for c, kind in wanted if kind)
             served.change(bind_program(STREAM + "".join(made) + QUERY))
-        if served.ledger is None or served.ledger.latest is None:
+        if served.registry is None or served.registry.latest is None:
             return
-        self.chunks.update(file.chunks for file in served.ledger.latest.kept)
-        self.has_let_go |= not served.ledger.latest.is_whole("s")
+        self.chunks.update(file.chunks for file in served.registry.latest.kept)
+        self.has_let_go |= not served.registry.latest.is_whole("s")
         for condition in self.rng.sample(list(QUESTIONS), 2):
             span = self.rng.choice([1, 11, 20])
             text = f"{STREAM}SELECT * FROM s [RANGE {span} SEC] WHERE {condition};"
-            answer = look(bind_program(text), served.ledger, self.folder)
+            answer = look(bind_program(text), served.registry, self.folder)
             assert answer.instant is not None
             through = answer.instant // 1_000
             expected = Counter(
@@ -106,17 +106,17 @@ def test_answers_are_those_of_all_rows(tmp_path: Path, monkeypatch: pytest.Monke
 
     original = pieces.fetch_rows
     monkeypatch.setattr(probe, "fetch_rows", fetch_rows)
-    desk = Asking(tmp_path, rows, seed=1)
+    control = Asking(tmp_path, rows, seed=1)
     run_program(
         bind_program(STREAM + QUERY),
         base_dir=tmp_path,
         runtime="inline",
         checkpoint=tmp_path / "state",
         batch_rows=BATCH,
-        desk=desk,
+        control=control,
     )
-    assert desk.batches >= 32
-    assert desk.chunks == {1, 8}
-    assert desk.has_let_go
+    assert control.batches >= 32
+    assert control.chunks == {1, 8}
+    assert control.has_let_go
     assert sum(fetched) > 100
-    assert desk.found > 500
+    assert control.found > 500

@@ -57,7 +57,7 @@ def run(
     out: str,
     more: str,
     stops: tuple[int | None, ...] = (None,),
-    desk: ControlChannel | None = None,
+    control: ControlChannel | None = None,
 ) -> None:
     (folder / out).mkdir()
     for stop in stops:
@@ -70,7 +70,7 @@ def run(
             batch_rows=70,
             monitor=monitor,
             stop=monitor.stop,
-            desk=desk,
+            control=control,
         )
 
 
@@ -108,7 +108,7 @@ class Changing(ControlChannel):
 
 def test_indexes_come_and_go_without_a_trace_in_the_answers(folder):
     run(folder, "plain", "")
-    run(folder, "changing", "", desk=Changing())
+    run(folder, "changing", "", control=Changing())
     assert texts(folder, "changing") == texts(folder, "plain")
 
 
@@ -119,7 +119,7 @@ def test_the_index_that_was_asked_for_is_the_one_that_answers(folder):
     engine = Engine(program, Options(base_dir=folder), "inline", cores=1)
     engine.load()
     kinds = {}
-    for group in engine.plane.groups.values():
+    for group in engine.executor.groups.values():
         for argument, counts in group.synopsis.values.items():
             window = counts.window((3_000_000, 0))
             is_grouped = bool(group.spec.keys)

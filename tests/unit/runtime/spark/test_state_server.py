@@ -107,7 +107,7 @@ class InHolder(Partition):
         if wanted.part is None:
             assert wanted.version == self._engine.version
             return PLANS.to_bytes(self._engine.divided_plan())
-        return PLANS.to_bytes(self._engine.plane.parts[wanted.part].continuous.operators)
+        return PLANS.to_bytes(self._engine.executor.parts[wanted.part].continuous.operators)
 
     def run(
         self,
