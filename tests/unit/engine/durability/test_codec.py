@@ -190,7 +190,7 @@ FORGED = {
         ["node", 1],
         [
             ["runtime.report.StreamCounts", 0, 0, 0],
-            ["runtime.stage.ChunkExtent", "s", "1", 2, 3, ["node", 0]],
+            ["ingest.first_stage.ChunkExtent", "s", "1", 2, 3, ["node", 0]],
         ],
     ),
     "an array of objects": header(["array", "|O", [1], 0]),
@@ -199,7 +199,7 @@ FORGED = {
     "an error of Python's": header(["error", "Exception", "x", None, None, None, None, None]),
     "an error that is none": header(["error", "difflib", "x", None, None, None, None, None]),
     "a plain value": header(5),
-    "an enumeration that is none": header(["one of", "runtime.stage.ChunkExtent", "x"]),
+    "an enumeration that is none": header(["one of", "ingest.first_stage.ChunkExtent", "x"]),
     "depth": b"\0\0\x10\0\0\0\0\0" + b"[" * (1 << 20),
 }
 
@@ -236,4 +236,4 @@ def test_the_header_is_plain_text():
     found, parts = unpack(SOUND)
     assert json.loads(json.dumps(found)) == found
     assert parts == []
-    assert "runtime.stage.ChunkExtent" in json.dumps(found)
+    assert "ingest.first_stage.ChunkExtent" in json.dumps(found)
