@@ -50,7 +50,8 @@ def _local(text: str | Path) -> Path:
     try:
         return Path(local_place(text, ""))
     except UserError as error:
-        raise typer.BadParameter(f"{error.message}, but {error.got}; expected {error.expected}") from None
+        got = f", but {error.got}" if error.got else ""
+        raise typer.BadParameter(f"{error.message}{got}; expected {error.expected}") from None
 
 
 class Runtime(enum.StrEnum):
