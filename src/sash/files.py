@@ -69,27 +69,38 @@ def has_reader(handle: int) -> bool:
 
 # A name of one letter is no scheme; `Path` makes one slash of several.
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/*)(.*)", re.DOTALL)
+# As in `hdfs:data`; not `run:2`, `log-10:30.csv` or `q.csv:old`, which are names of files.
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9]+:(?!\d).*", re.DOTALL)
+_EXPECTED = "a path of a local or mounted file system, or file:///path"
 
 
 def local_place(place: str | Path, what: str) -> str:
     """A place as a local path: `file:path` and `file:///path` are some, other URLs are refused by name.
 
-    `what` is the option or the text that names the place, if that is not clear.
+    `what` is the option or the text that names the place, if that is not clear. A `Path` without slashes is
+    taken as it is: it may come from `./name:rest`, and from here.
     """
     text = str(place)
+    named = f"{what}{': ' if what else ''}'{text}'"
     found = _URL.fullmatch(text.strip())
     if found is None:
+        if not text.strip():
+            raise UserError(f"{named} names no path", expected=_EXPECTED, id="not-local")
         return text
     scheme, slashes, rest = found[1].lower(), found[2], found[3]
+    if scheme == "file" and not slashes + rest:
+        raise UserError(f"{named} names no path", expected=_EXPECTED, id="not-local")
     if scheme == "file" and len(slashes) != 2:
         return unquote(slashes[:1] + rest) if slashes else rest
     if scheme == "file" and rest.lower().startswith("localhost/"):
         return unquote(rest[len("localhost") :])
-    if not slashes:
+    is_word = _WORD.fullmatch(text.strip()) is not None and not isinstance(place, Path)
+    if not slashes and not is_word:
         return text
+    also = "" if slashes else f", or './{text.strip()}' for a file or folder of this name"
     raise UserError(
-        f"{what}{': ' if what else ''}'{text}' is no local path",
-        expected="a path of a local or mounted file system, or file:///path",
+        f"{named} is no local path",
+        expected=_EXPECTED + also,
         got=f"a URL with the scheme '{scheme}'" + (" and a host" if scheme == "file" else ""),
         hint=f"places of '{scheme}:' cannot be used yet: mount the storage, or copy to and from it",
         id="not-local",

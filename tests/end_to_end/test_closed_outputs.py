@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.end_to_end.kit import SASH, committed, rows, sash, wait_until
+from tests.end_to_end.kit import PATIENCE, SASH, Outcome, committed, rows, sash, wait_until
 
 # After two seconds of rows the stream is silent, but has no end.
 STREAM = """
@@ -151,3 +151,75 @@ def test_devices_and_redirected_output(tmp_path: Path) -> None:
     lines = (tmp_path / "out").read_text().splitlines()
     assert lines[0] == "before"
     assert len(lines) == 4
+
+
+FINITE = """
+CREATE STREAM p (ts TIMESTAMP, src STRING) TIMESTAMP BY ts RETAIN 1 MIN
+  FROM 'generator:packets' WITH (rate = 100, rows = 1000);
+CREATE QUERY q INTO '{sink}' AS SELECT COUNT(*) AS n FROM p [RANGE 10 SEC SLIDE 5 SEC];
+SELECT COUNT(*) AS n FROM p [RANGE 10 SEC SLIDE 5 SEC];
+"""
+
+
+def with_closed(folder: Path, closed: str, *command: str) -> Outcome:
+    """How a command ends whose standard streams are closed from the beginning."""
+    done = subprocess.run(
+        ["bash", "-c", f'exec "$@" {closed}', "closed", SASH, *command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+# The changes at 0 and 5 s.
+COUNTS = [1, 1, 501]
+RUN_FINITE = ("run", "p.cql", "--runtime", "inline")
+
+
+@pytest.mark.parametrize(
+    ("command", "closed"),
+    [(RUN_FINITE, closed) for closed in (">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-")]
+    + [(command, ">&- 2>&-") for command in (("check", "p.cql"), ("explain", "p.cql"), ("--help",))],
+)
+def test_a_command_that_nobody_can_hear_says_nothing_and_does_its_work(
+    tmp_path: Path, command: tuple[str, ...], closed: str
+) -> None:
+    (tmp_path / "p.cql").write_text(FINITE.format(sink="jsonl:q.jsonl"))
+    done = with_closed(tmp_path, closed, *command)
+    assert (done.code, done.err) == (0, "")
+    assert bool(done.out) == (closed == "2>&-")
+    if command[0] == "run":
+        assert [row["n"] for row in rows(tmp_path / "q.jsonl")] == COUNTS
+
+
+def test_a_question_that_nobody_can_hear(tmp_path: Path) -> None:
+    (tmp_path / "p.cql").write_text(FINITE.format(sink="jsonl:q.jsonl"))
+    assert sash("run", "p.cql", "--runtime", "inline", "--checkpoint", "ck", cwd=tmp_path).code == 0
+    question = ("query", "--checkpoint", "ck", "SELECT COUNT(*) AS n FROM p [RANGE 10 SEC SLIDE 5 SEC]")
+    for form in ("table", "csv", "jsonl"):
+        done = with_closed(tmp_path, ">&- 2>&-", *question, "--format", form)
+        assert (done.code, done.out, done.err) == (0, "", "")
+
+
+@pytest.mark.parametrize("sink", ["jsonl:/dev/stdout", "csv:/dev/fd/1"])
+def test_an_output_on_a_descriptor_that_was_closed_is_refused(tmp_path: Path, sink: str) -> None:
+    (tmp_path / "p.cql").write_text(FINITE.format(sink=sink))
+    done = with_closed(tmp_path, ">&-", *RUN_FINITE)
+    assert done.code == 2
+    assert done.err.startswith(f"error[sink]: '{sink}': it is not open\n")
+
+
+def test_rows_on_standard_output_while_standard_error_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "p.cql").write_text(FINITE.format(sink="jsonl:/dev/stdout"))
+    done = with_closed(tmp_path, "2>&-", "run", "p.cql", "--runtime", "inline")
+    assert done.code == 0
+    given = [json.loads(line) for line in done.out.splitlines() if line.startswith("{")]
+    assert [row["n"] for row in given] == COUNTS
+
+
+def test_a_program_from_standard_input_that_is_closed(tmp_path: Path) -> None:
+    done = with_closed(tmp_path, "<&-", "check", "-")
+    assert done.code == 2
+    assert "standard input is not open" in done.err

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from tests.end_to_end.kit import rows, sash
+from tests.end_to_end.kit import PATIENCE, rows, sash
 
 PROGRAM = """
 CREATE STREAM s (t BIGINT, src STRING, x BIGINT) TIMESTAMP BY t FROM 'csv:s.csv';
@@ -72,3 +74,34 @@ def test_results_on_the_console_stand_alone_on_standard_output(folder: Path) -> 
     assert "finished" not in done.out
     assert "finished" in done.err
     assert [line.split() for line in done.out.splitlines() if " a " in line] == [["10", "+", "a", "1"]]
+
+
+# As if the Python that runs sash was not to be run by whoever starts workers.
+PYTHON_OF_WORKERS = """
+import sys
+sys.executable = sys.argv.pop(1)
+from sash.cli.main import main
+main()
+"""
+
+
+def test_workers_whose_python_does_not_start_are_told_in_a_sentence_and_outputs_stay(folder: Path) -> None:
+    python = folder / "python"
+    python.write_text("#!/bin/sh\necho no such luck >&2\nexit 1\n")
+    (folder / "q.jsonl").write_text("of the last run")
+    found = {}
+    for mode, options in ((0o755, ()), (0o644, ("--debug",))):
+        python.chmod(mode)
+        command = [sys.executable, "-c", PYTHON_OF_WORKERS, str(python), "run", "p.cql", "-q", *options]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
+        assert (done.returncode, done.stdout) == (2, "")
+        found[mode] = done.stderr
+    told = f"error[executor-python]: Spark could not start the Python of its workers, '{python}'\n"
+    assert found[0o755].startswith(told)
+    assert "  got: no such luck\n" in found[0o755]
+    assert "Traceback" not in found[0o755]
+    assert told in found[0o644]
+    assert "  got: Permission denied\n" in found[0o644]
+    assert f'Cannot run program "{python}"' in found[0o644]
+    assert "exception str() failed" not in found[0o644]
+    assert (folder / "q.jsonl").read_text() == "of the last run"

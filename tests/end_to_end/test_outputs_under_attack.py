@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -43,9 +44,9 @@ def write_too(path: Path) -> None:
         file.write("{}\n")
 
 
-def refused(done: Outcome, path: Path, *words: str) -> None:
+def refused(done: Outcome, path: Path, *words: str, sink: str = "jsonl:q.jsonl") -> None:
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("error[sink]: 'jsonl:q.jsonl': ")
+    assert done.err.startswith(f"error[sink]: '{sink}': ")
     assert str(path) in done.err
     for word in ("expected:", "got:", "hint:", *words):
         assert word in done.err
@@ -69,6 +70,28 @@ def test_a_file_that_somebody_changes_ends_the_run_and_a_restart_notices_it_too(
     # Filled again, by whatever: longer than before, but not what was written.
     path.write_text('{"ts":0}\n' * 100_000)
     refused(sash(*RUN, cwd=tmp_path), path, "not what the checkpoint says")
+
+
+def remove_a_part(out: Path) -> None:
+    (out / "part-000001.parquet").unlink()
+
+
+def truncate_a_part(out: Path) -> None:
+    os.truncate(out / "part-000002.parquet", 10)
+
+
+@pytest.mark.parametrize("change", [remove_a_part, truncate_a_part, shutil.rmtree])
+def test_parts_that_somebody_changes_are_noticed_at_the_end_of_the_run(
+    tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    text = PROGRAM.format(more=", rows = 4000").replace("jsonl:q.jsonl", "parquet:out")
+    (tmp_path / "p.cql").write_text(text)
+    out = tmp_path / "out"
+    with Started(*RUN, cwd=tmp_path) as run:
+        run.until(lambda: (out / "part-000005.parquet").exists())
+        change(out)
+        refused(run.end(20), out, "changed by somebody else", sink="parquet:out")
+    refused(sash(*RUN, cwd=tmp_path), out, "not what the checkpoint says", sink="parquet:out")
 
 
 def test_a_run_that_has_finished_notices_that_its_output_was_truncated(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ CREATE QUERY c INTO '{sink}' AS SELECT COUNT(*) AS n FROM p [RANGE 10 SEC SLIDE 
 ARCHIVE = """
 CREATE ARCHIVE a KEY (src) EVERY 10 SEC INTO '{place}' AS SELECT src, length FROM p [RANGE 1 MIN];
 """
-URLS = ("s3a://bucket/ck", "hdfs://host:8020/ck", "HTTP://host/ck", "file://host/ck", "gs://b/c")
+URLS = ("s3a://bucket/ck", "hdfs://host:8020/ck", "HTTP://host/ck", "file://host/ck", "gs://b/c", "s3:ck")
+EMPTY = ("file:", "FILE:", "")
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,12 @@ URLS = ("s3a://bucket/ck", "hdfs://host:8020/ck", "HTTP://host/ck", "file://host
         ("FILE:///a", "/a"),
         ("c:/a", "c:/a"),
         ("state:1", "state:1"),
+        ("run-10:30.csv", "run-10:30.csv"),
+        ("q.csv:old", "q.csv:old"),
+        ("./foo:bar", "./foo:bar"),
+        ("out/foo:bar", "out/foo:bar"),
+        # As the command line gives './foo:bar'.
+        (Path("foo:bar"), "foo:bar"),
         ("~/ck", "~/ck"),
         (Path("file:///a/b"), "/a/b"),
     ],
@@ -48,6 +55,42 @@ def test_urls_are_refused_by_name(url: str | Path) -> None:
     with pytest.raises(UserError, match=r"checkpoint: '.*' is no local path") as caught:
         local_place(url, "checkpoint")
     assert str(url).partition(":")[0].lower() in caught.value.render()
+
+
+@pytest.mark.parametrize("place", EMPTY)
+def test_a_place_without_a_path_is_refused(place: str) -> None:
+    with pytest.raises(UserError, match=f"checkpoint: '{place}' names no path"):
+        local_place(place, "checkpoint")
+
+
+def test_a_word_and_a_colon_are_refused_with_the_way_to_mean_a_file() -> None:
+    with pytest.raises(UserError, match="'foo:bar' is no local path") as caught:
+        local_place("foo:bar", "checkpoint")
+    assert "'./foo:bar' for a file or folder of this name" in caught.value.render()
+
+
+def test_a_folder_whose_name_has_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.cql").write_text(PROGRAM.format(sink="jsonl:./out:c"))
+    command = ["run", "p.cql", "--runtime", "inline", "-q", "--checkpoint", "./foo:bar"]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    assert (tmp_path / "foo:bar" / "manifest.json").exists()
+    assert (tmp_path / "out:c").exists()
+
+
+@pytest.mark.parametrize(
+    "option", ["--checkpoint", "--aside", "--metrics", "--prometheus", "--record-history"]
+)
+@pytest.mark.parametrize("place", EMPTY)
+def test_options_without_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, option: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.cql").write_text(PROGRAM.format(sink="jsonl:c.jsonl"))
+    done = CliRunner().invoke(app, ["run", "p.cql", "--runtime", "inline", option, place])
+    assert done.exit_code == 2
+    assert "names no path" in " ".join(done.output.replace("│", " ").split())
+    assert [path.name for path in tmp_path.iterdir()] == ["p.cql"]
 
 
 @pytest.mark.parametrize("url", URLS)
@@ -95,6 +138,12 @@ def test_other_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command
         PROGRAM.format(sink="noop:").replace("generator:packets", "csv:https://host/p.csv"),
         PROGRAM.format(sink="noop:").replace("generator:packets", "s3a://bucket/p.csv"),
         PROGRAM.format(sink="noop:") + ARCHIVE.format(place="s3a://bucket/a"),
+        PROGRAM.format(sink="jsonl:file:"),
+        PROGRAM.format(sink="parquet:file:"),
+        PROGRAM.format(sink="parquet:hdfs:q"),
+        PROGRAM.format(sink="noop:").replace("generator:packets", "csv:file:"),
+        PROGRAM.format(sink="noop:") + ARCHIVE.format(place="file:"),
+        PROGRAM.format(sink="noop:") + ARCHIVE.format(place=" "),
     ],
 )
 @pytest.mark.parametrize("command", [("check",), ("run", "--runtime", "inline")])
@@ -107,12 +156,17 @@ def test_places_in_a_program(
     )
     done = CliRunner().invoke(app, [*command, "p.cql"])
     assert done.exit_code == 2
-    assert any(scheme in done.output for scheme in ("'s3a'", "'hdfs'", "'https'", "unknown s", "'s3a:"))
+    assert any(
+        scheme in done.output for scheme in ("'s3a'", "'hdfs'", "'https'", "unknown s", "'s3a:", "no path")
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["p.cql"]
 
 
 @pytest.mark.parametrize("name", ["base_dir", "checkpoint", "aside", "record_history"])
 def test_a_session(name: str) -> None:
+    for place in EMPTY:
+        with pytest.raises(SashError, match=f"{name}: '{place}' names no path"):
+            sash.connect(**{name: place})  # type: ignore[arg-type]
     with pytest.raises(SashError, match=f"{name}: 's3a://bucket/x' is no local path"):
         sash.connect(**{name: "s3a://bucket/x"})  # type: ignore[arg-type]
 

@@ -291,7 +291,8 @@ def ask(
 
 
 def print_table(table: pa.Table, form: str) -> None:
-    """A table on standard output."""
+    """A table on standard output, all of it: raises OSError if that takes no more."""
+    import io
     import sys
 
     from sash.connectors.sinks.console import ConsoleSink
@@ -304,9 +305,10 @@ def print_table(table: pa.Table, form: str) -> None:
 
         pyarrow.csv.write_csv(table, sys.stdout.buffer)
     else:
-        ConsoleSink("console:", table.schema).write(table)
-        if not table.num_rows:
-            print("(no rows)")
+        lines = io.StringIO()
+        ConsoleSink("console:", table.schema, lines).write(table)
+        sys.stdout.write(lines.getvalue() or "(no rows)\n")
+    sys.stdout.flush()
 
 
 def print_archives(program: Program, base_dir: Path) -> None:

@@ -3,6 +3,7 @@
     SashError                its rendering, exit code as the error says (2 the user's, 1 ours or the data's)
     KeyboardInterrupt        one word, 130
     BrokenPipeError          nothing, 141: whoever read our output has left; also OutputClosed of a console
+    OSError                  the file or stream, why it cannot be used and what to do, 1
     any other exception      one sentence and the hint to use --debug, 1
 
 A stack trace, of Python or of Java, is shown with --debug only. That is why the log of the libraries and the
@@ -28,6 +29,7 @@ from rich.text import Text
 from sash.disk import reason, remedy
 from sash.errors import OutputClosed, SashError
 from sash.files import has_reader
+from sash.standard_streams import STANDARD_OUTPUT
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -60,9 +62,21 @@ def guarded(*, debug: bool = False) -> Iterator[None]:
                 raise typer.Exit(sash_error.exit_code) from None
             _show(_sentence(error), debug)
             raise typer.Exit(1) from None
+        finally:
+            # What can never be written would be complained about once more when Python ends.
+            _drop_output()
+
+
+def output_failed(failure: OSError) -> int:
+    """Says why standard output cannot be written; the exit code."""
+    _show(_sentence(failure), debug=False)
+    _drop_output()
+    return 1
 
 
 def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename == STANDARD_OUTPUT:
+        return f"error[disk]: cannot write to {STANDARD_OUTPUT}: {reason(error)}\n  hint: {remedy(error)}"
     if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
         name = os.fsdecode(error.filename)
         return f"error[disk]: cannot use '{name}': {reason(error)}\n  hint: {remedy(error)}, then start again"

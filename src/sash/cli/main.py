@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -17,10 +17,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from sash import standard_streams
 from sash.cli import calls, demo
 from sash.cli.attended import attend
 from sash.cli.calls import MetricsOptions, RunOptions
-from sash.cli.failures import guarded
+from sash.cli.failures import guarded, output_failed
 from sash.cli.program_text import read_program
 from sash.errors import UserError
 from sash.files import local_place
@@ -49,7 +50,8 @@ def _local(text: str | Path) -> Path:
     try:
         return Path(local_place(text, ""))
     except UserError as error:
-        raise typer.BadParameter(f"{error.message}, but {error.got}; expected {error.expected}") from None
+        got = f", but {error.got}" if error.got else ""
+        raise typer.BadParameter(f"{error.message}{got}; expected {error.expected}") from None
 
 
 class Runtime(enum.StrEnum):
@@ -541,17 +543,19 @@ def _version(package: str) -> str:
 
 def main() -> None:
     """The `sash` program."""
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a character shows a question mark; it is no reason to fail.
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="replace")
+    standard_streams.prepare()
     try:
         app()
     except SystemExit as leaving:
         if isinstance(leaving.code, int) and leaving.code > 128:
             # Stopped by a signal: the thread of the run may still be in a batch, and nobody waits for it.
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError):
+                    stream.flush()
             os._exit(leaving.code)
         raise
+    except OSError as failure:
+        # Help, the version.
+        if failure.filename != standard_streams.STANDARD_OUTPUT:
+            raise
+        sys.exit(output_failed(failure))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sash.errors import UserError
 from sash.files import local_place
+from sash.standard_streams import was_closed
 
 # Some editors put a byte order mark in front of UTF-8.
 _MARK = "\ufeff"
@@ -15,6 +16,8 @@ _MARK = "\ufeff"
 def read_program(file: str) -> tuple[str, Path]:
     """The text, and the folder that its relative paths start from: that of the file."""
     if file == "-":
+        if was_closed(0):
+            raise UserError("standard input is not open", id="file", expected="a CQL program")
         return sys.stdin.read().removeprefix(_MARK), Path.cwd()
     path = Path(local_place(file, "FILE.cql"))
     try:

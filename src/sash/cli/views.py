@@ -42,7 +42,7 @@ class QuietView(Silent):
         pass
 
     def warning(self, text: str) -> None:
-        with suppress(BrokenPipeError):
+        with suppress(OSError):
             print(f"warning: {text}", file=sys.stderr, flush=True)
 
     def stopping(self) -> None:

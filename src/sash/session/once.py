@@ -77,10 +77,17 @@ class _Logged(Silent):
         _LOG.warning("%s", text)
 
 
-def answer_once(program: Program, base_dir: Path, options: Mapping[str, Any], given: Given) -> pa.Table:
+def answer_once(
+    program: Program,
+    base_dir: Path,
+    options: Mapping[str, Any],
+    given: Given,
+    isolation: Isolation | None = None,
+) -> pa.Table:
     """The answer of a program's one-time query over the windows at the end of the input.
 
-    `options` are some of those of a run.
+    `options` are some of those of a run. The metadata of the schema says what it says of an answer of a run;
+    the isolation is what the query says, unless it is given: no other state can be meant.
     """
     _refuse_endless(program, base_dir, "a one-time query is answered at the end of its input")
     with tempfile.TemporaryDirectory(prefix="sash-") as aside:
@@ -93,8 +100,12 @@ def answer_once(program: Program, base_dir: Path, options: Mapping[str, Any], gi
             given=given,
             monitor=_Logged(),
         )
-    (answer,) = summary.once.values()
-    return answer
+    (asked,), (answer,) = program.one_time, summary.once.values()
+    chosen = isolation or Isolation(asked.isolation or Isolation.LWS)
+    told = {**(answer.schema.metadata or {}), ISOLATION: chosen.value.encode()}
+    if summary.clock is not None:
+        told[INSTANT] = str(summary.clock).encode()
+    return answer.replace_schema_metadata(told)
 
 
 def explained(

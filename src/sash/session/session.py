@@ -478,7 +478,7 @@ class Session:
                 with self._room.waiting():
                     live.wait()
         options = {name: self._options[name] for name in ("batch_rows", "fail_on_rejects")}
-        return answer_once(program, self.base_dir, options, given)
+        return answer_once(program, self.base_dir, options, given, isolation)
 
 
 def _started(

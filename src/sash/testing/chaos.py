@@ -118,6 +118,7 @@ class Tally:
     refused: int = 0
     starts: int = 0
     kills: Counter[str] = field(default_factory=Counter)
+    on_spark: int = 0
     errors: int = 0
     beside: int = 0
     failures: list[str] = field(default_factory=list)
@@ -126,7 +127,8 @@ class Tally:
         kills = ", ".join(f"{count} {how}" for how, count in sorted(self.kills.items()))
         return (
             f"{self.programs} programs ({self.refused} more refused), {self.starts} starts, "
-            f"{self.kills.total()} kills ({kills or 'none'}), {self.beside} processes beside killed, "
+            f"{self.kills.total()} kills ({kills or 'none'}; {self.on_spark} on Spark), "
+            f"{self.beside} processes beside killed, "
             f"{self.errors} failures of the disk: {len(self.failures)} wrong"
         )
 
@@ -223,6 +225,7 @@ class Chaos:
     def _disturb(self, folder: Path, options: Sequence[str]) -> None:
         """Kill a run and start it again, some times, then leave it alone until its end."""
         chance, operations, seconds = self._random, 300, 3.0
+        is_spark = "spark" in options
         for _ in range(chance.randint(1, self._most_kills)):
             before, started = self.tally.kills.total(), time.monotonic()
             if chance.random() < _BY_TIME:
@@ -232,6 +235,7 @@ class Chaos:
                 at = max(1, int(operations * chance.random() ** 1.5))
                 what = chance.choice(list(ERRORS)) if chance.random() < _ERRORS else KILL
                 code = self._fail_at(folder, options, what, at)
+            self.tally.on_spark += (self.tally.kills.total() - before) * is_spark
             if code == 0:
                 with suppress(OSError, ValueError):
                     operations = int((folder / OPERATIONS).read_text())

@@ -142,6 +142,31 @@ def test_one_time_answers_have_a_record(tmp_path: Path) -> None:
     assert list(told(at_end)["bounds"]) == ["d"]
 
 
+@pytest.mark.parametrize("isolation", [None, "lws", "ws"])
+def test_an_answer_says_the_same_of_itself_before_and_after_a_run_as_while_it_goes_on(
+    tmp_path: Path, isolation: str | None
+) -> None:
+    write_rows(tmp_path, 200)
+    question = "SELECT MAX(v) AS m FROM s [RANGE 10 SEC] WITH (isolation = 'ws')"
+    found = {}
+    with connect(tmp_path, runtime="inline", batch_rows=10) as session:
+        session.sql(STREAM.replace(" FROM", " RETAIN 1 MIN FROM"))
+        found["before"] = session.ask(question, isolation=isolation)
+        answers = iter(session.query("Istream(SELECT v FROM s)", max_pending=1))
+        next(answers)
+        found["meanwhile"] = session.ask(question, isolation=isolation)
+        for _ in answers:
+            pass
+        found["after"] = session.ask(question, isolation=isolation)
+    for when, table in found.items():
+        metadata = table.schema.metadata
+        assert metadata.keys() == {b"sash.instant", b"sash.isolation", b"sash.record"}
+        assert metadata[b"sash.isolation"].decode() == (isolation or "ws")
+        assert int(metadata[b"sash.instant"]) // 1_000_000 == told(table)["instant"]
+        assert table["m"].to_pylist() == [told(table)["instant"]]
+        assert (told(table)["instant"] == 200) == (when != "meanwhile")
+
+
 @pytest.mark.parametrize("isolation", ["lws", "ws"])
 def test_one_time_answers_of_a_run_have_a_record(tmp_path: Path, isolation: str) -> None:
     write_rows(tmp_path, 200)

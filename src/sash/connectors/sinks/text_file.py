@@ -19,6 +19,7 @@ from sash.connectors.sinks.output_file import OutputFile
 from sash.connectors.sinks.output_stream import OutputStream, descriptor_of, is_stream
 from sash.connectors.sinks.texts import flat
 from sash.errors import OutputClosed
+from sash.standard_streams import was_closed
 
 # Rows spelled out at a time: bounds the memory that a large answer takes as text.
 ROWS_AT_ONCE = 65_536
@@ -55,10 +56,11 @@ class TextFileSink(Sink):
         try:
             if number is not None:
                 os.fstat(number)
+            is_open = number is None or not was_closed(number)
         except OSError:
-            raise self.error(
-                "it is not open", hint="name an output that whoever starts the run has opened"
-            ) from None
+            is_open = False
+        if not is_open:
+            raise self.error("it is not open", hint="name an output that whoever starts the run has opened")
         if number is None and not os.access(self.path, os.W_OK):
             raise self.error("it cannot be written", hint="check its permissions")
 

@@ -178,7 +178,9 @@ class FileSource(Source):
         self.options = Options.of(stream)
         self.given = rest
         self.base_dir = base_dir
-        self.target = os.path.join(base_dir, os.path.expanduser(local_place(rest, stream.source)))
+        # A source without a path is refused when its definition is checked.
+        path = local_place(rest, stream.source) if rest else ""
+        self.target = os.path.join(base_dir, os.path.expanduser(path))
         self.options.check_names((*self.own_options, "watch"), self.format_name)
         self.watch = self.options.boolean("watch", False)
         self._listing: list[str] | None = None

@@ -6,6 +6,7 @@ of them mean that an executor is not set up as it must be, and then the hint say
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -21,7 +22,10 @@ from sash.runtime.spark.masters import is_local
 
 _MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _VERSIONS = re.compile(r"Python in worker has different version: ([\d.]+) than that in driver: ([\d.]+)")
-_NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
+_NO_PYTHON = re.compile(
+    r'Cannot run program "([^"]+)".*?: (?:Exec failed, )?error[=:] ?\d+(?:, | \()([^)\n]+)'
+)
+_PYTHON_SAID = re.compile(r"Error from python worker:\n(.*?)\nPYTHONPATH was:", re.DOTALL)
 
 _CRASH = "Python worker exited unexpectedly"
 _FULL = "No space left on device"
@@ -31,19 +35,23 @@ _NO_DAEMON = "occurred while reading the port number from"
 @contextmanager
 def explained_failures(spark: SparkSession) -> Iterator[None]:
     """Failures of Spark jobs in the block become errors of ours."""
+    is_cluster = not is_local(str(spark.sparkContext.master))
     try:
         yield
     except (PySparkException, Py4JError) as failure:
-        raise task_failure(full_text(failure)) from failure
+        text = full_text(failure)
+        # With its text as it is now: later the JVM, which an exception of Java's asks for it, has gone.
+        said = RuntimeError(text).with_traceback(failure.__traceback__)
+        raise task_failure(text, is_cluster=is_cluster) from said
     except SourceError as failure:
-        if failure.hint is None and not is_local(str(spark.sparkContext.master)):
+        if failure.hint is None and is_cluster:
             failure.hint = (
                 "executors read sources themselves: the path must lead to the same file on all machines"
             )
         raise
 
 
-def task_failure(text: str) -> SashError:
+def task_failure(text: str, *, is_cluster: bool = True) -> SashError:
     """The error that a failure of a task means."""
     if found := _VERSIONS.search(text):
         return SetupError(
@@ -56,18 +64,12 @@ def task_failure(text: str) -> SashError:
     if found := _MODULE.search(text):
         return missing_module(found.group(1))
     if found := _NO_PYTHON.search(text):
-        return SetupError(
-            f"an executor has no Python at '{found.group(1)}'",
-            hint="set PYSPARK_PYTHON to a path that leads to Python on all machines, this one included",
-            id="executor-python",
-        )
+        return _no_python(found.group(1), found.group(2).strip(), is_cluster=is_cluster)
     if _NO_DAEMON in text:
-        return SetupError(
-            "the Python of an executor does not start",
-            expected=f"Python {sys.version_info.major}.{sys.version_info.minor} with pyspark",
-            hint="PYSPARK_PYTHON chooses it; the executor's log shows what it said",
-            id="executor-python",
-        )
+        said = _PYTHON_SAID.search(text)
+        lines = [] if said is None else [line.strip() for line in said.group(1).splitlines() if line.strip()]
+        python = os.environ.get("PYSPARK_PYTHON") or sys.executable
+        return _no_python(python, lines[-1] if lines else None, is_cluster=is_cluster)
     if _FULL in text:
         return _disk_full("a Spark task failed")
     if _CRASH in text:
@@ -76,6 +78,23 @@ def task_failure(text: str) -> SashError:
             hint="was it short of memory? The logs of Spark and of the system say more",
         )
     return RunError(f"a Spark task failed: {first_line(text)}")
+
+
+def _no_python(python: str, got: str | None, *, is_cluster: bool) -> SetupError:
+    # On this machine alone workers have the Python that runs sash, whatever PYSPARK_PYTHON says.
+    hint = (
+        "set PYSPARK_PYTHON to a path that leads to it on all machines, this one included, for the user that "
+        "the workers run as; the log of an executor shows what its Python said"
+        if is_cluster
+        else "it is the Python that runs sash: let its user run it, or start sash with another one"
+    )
+    return SetupError(
+        f"Spark could not start the Python of its workers, '{python}'",
+        expected=f"Python {sys.version_info.major}.{sys.version_info.minor} with pyspark",
+        got=got,
+        hint=hint,
+        id="executor-python",
+    )
 
 
 def ended(text: str) -> RunError:

@@ -73,9 +73,10 @@ def run_spark(program: Program, options: Options, stop: threading.Event, control
                     engine.abandoning(),
                 ):
                     engine.outputs.rewrite = ArchiveJobs(spark, state, options.max_driver_update)
+                    pipeline = _Pipeline(spark, engine, stages, state)
                     # Only now are old outputs replaced: whatever keeps Spark from starting leaves them alone.
                     engine.open_outputs()
-                    _Pipeline(spark, engine, stages, state).run(stop, control)
+                    pipeline.run(stop, control)
             return engine.finish(interrupted=not engine.is_finished)
         finally:
             engine.close()
@@ -97,11 +98,19 @@ class _Pipeline:
         self._offsets = state / "spark"
         self._failure: BaseException | None = None
         self._done = threading.Event()
+        # Starts the Python of a worker.
+        with explained_failures(spark):
+            spark.dataSource.register(FeedSource)
+            self._chunks = (
+                spark.readStream.format(NAME)
+                .option("path", str(self._feed))
+                .option("tasks", self._tasks)
+                .load()
+            )
 
     def run(self, stop: threading.Event, control: ControlChannel) -> None:
         if stop.is_set():
             return
-        self._spark.dataSource.register(FeedSource)
         self._repeat_pending()
         query, is_under_way = self._start(), False
         try:
@@ -139,15 +148,12 @@ class _Pipeline:
             self._engine.take(entry, self._runner(None))
 
     def _start(self) -> StreamingQuery:
-        return (
-            self._spark.readStream.format(NAME)
-            .option("path", str(self._feed))
-            .option("tasks", self._tasks)
-            .load()
-            .writeStream.foreachBatch(self._batch)
-            .option("checkpointLocation", str(self._offsets))
-            .start()
-        )
+        with explained_failures(self._spark):
+            return (
+                self._chunks.writeStream.foreachBatch(self._batch)
+                .option("checkpointLocation", str(self._offsets))
+                .start()
+            )
 
     def _check(self, query: StreamingQuery) -> None:
         """Raise what ended the query, if something other than us did."""

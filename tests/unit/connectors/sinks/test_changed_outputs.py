@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -229,7 +230,7 @@ def test_a_batch_that_one_output_cannot_commit_is_in_none_of_them(
 
 def test_parts_that_others_change_are_noticed(tmp_path: Path) -> None:
     sink = opened(tmp_path, "parquet:out")
-    part = tmp_path / "out" / "part-000000.parquet"
+    first = part(tmp_path, 0)
     sink.write(rows(1))
     kept = sink.commit()
     (tmp_path / "out" / "part-000001.parquet").write_bytes(b"of somebody else")
@@ -238,19 +239,19 @@ def test_parts_that_others_change_are_noticed(tmp_path: Path) -> None:
         sink.commit()
     assert "part-000001.parquet" in caught.value.render()
     sink.close()
-    part.rename(tmp_path / "gone")
+    first.rename(tmp_path / "gone")
     for content, shown in (
         (None, "no part-000000"),
         (b"x" * kept["bytes"], "other content"),
         (b"", "0 bytes"),
     ):
         if content is not None:
-            part.write_bytes(content)
+            first.write_bytes(content)
         with pytest.raises(SinkError, match="not what the checkpoint says") as caught:
             open_sink("parquet:out", SCHEMA, tmp_path).verify(kept)
         assert shown in caught.value.render()
-    part.unlink()
-    (tmp_path / "gone").rename(part)
+    first.unlink()
+    (tmp_path / "gone").rename(first)
     open_sink("parquet:out", SCHEMA, tmp_path).verify(kept)
 
 
@@ -261,6 +262,123 @@ def test_a_directory_of_parts_that_is_moved_away_is_noticed(tmp_path: Path, is_b
     (tmp_path / "out").rename(tmp_path / "moved")
     if is_back:
         (tmp_path / "out").mkdir()
-    with pytest.raises(SinkError):
+    with pytest.raises(SinkError, match="changed by somebody else"):
         sink.commit()
+    sink.close()
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_directory_of_parts_that_is_removed_is_told_as_a_change(tmp_path: Path, is_begun: bool) -> None:
+    sink = opened(tmp_path, "parquet:out")
+    sink.write(rows(1))
+    sink.commit()
+    if is_begun:
+        sink.write(rows(2))
+    shutil.rmtree(tmp_path / "out")
+    with pytest.raises(SinkError, match="changed by somebody else") as caught:
+        sink.commit() if is_begun else sink.write(rows(2))
+    assert "no such file or directory" in caught.value.render()
+    sink.close()
+    assert not (tmp_path / "out").exists()
+
+
+def part(base: Path, number: int) -> Path:
+    return base / "out" / f"part-{number:06d}.parquet"
+
+
+def with_parts(base: Path, count: int) -> Sink:
+    sink = opened(base, "parquet:out")
+    for number in range(count):
+        sink.write(rows(number))
+        sink.commit()
+    return sink
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def put_other_content(path: Path) -> None:
+    """Some file systems give the number of the file that was removed to the new one."""
+    size = path.stat().st_size
+    path.unlink()
+    path.write_bytes(b"x" * size)
+
+
+def swap_with_the_next(path: Path) -> None:
+    other = path.with_name("part-000001.parquet")
+    assert path.stat().st_size == other.stat().st_size
+    path.rename(path.with_name("between"))
+    other.rename(path)
+    path.with_name("between").rename(other)
+
+
+PART_CHANGES: dict[Callable[[Path], None], str] = {
+    remove: "no such file or directory",
+    truncate: "0 bytes",
+    extend: "bytes",
+    refill: "other content",
+    put_other_content: "other content",
+    swap_with_the_next: "another file of the same size",
+}
+
+
+@pytest.mark.parametrize("change", PART_CHANGES)
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_any_part_that_others_change_is_noticed_at_the_end(
+    tmp_path: Path, change: Callable[[Path], None], is_resumed: bool
+) -> None:
+    #  commit 0 | commit 1 | commit 2 (| restart) | change of 0 | commit 3 | end
+    sink = with_parts(tmp_path, 3)
+    if is_resumed:
+        kept = sink.commit()
+        sink.close()
+        sink = open_sink("parquet:out", SCHEMA, tmp_path)
+        sink.open(kept)
+    sink.check_unchanged()
+    change(part(tmp_path, 0))
+    sink.write(rows(3))
+    sink.commit()
+    with pytest.raises(SinkError, match="changed by somebody else") as caught:
+        sink.check_unchanged()
+    assert PART_CHANGES[change] in caught.value.render()
+    assert "part-00000" in caught.value.render()
+    sink.close()
+
+
+@pytest.mark.parametrize("change", [each for each in PART_CHANGES if each is not swap_with_the_next])
+def test_the_last_part_is_looked_at_when_the_next_one_is_committed(
+    tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    sink = with_parts(tmp_path, 3)
+    change(part(tmp_path, 2))
+    # Nothing was written since: ten thousand outputs are not looked at in each batch.
+    sink.commit()
+    sink.write(rows(3))
+    with pytest.raises(SinkError, match="changed by somebody else") as caught:
+        sink.commit()
+    assert PART_CHANGES[change] in caught.value.render()
+    assert "part-000002" in caught.value.render()
+    sink.close()
+    assert not part(tmp_path, 3).exists()
+
+
+def test_a_part_that_nobody_has_written_is_noticed_at_the_end(tmp_path: Path) -> None:
+    sink = with_parts(tmp_path, 2)
+    part(tmp_path, 5).write_bytes(part(tmp_path, 0).read_bytes())
+    (tmp_path / "out" / "notes.txt").touch()
+    with pytest.raises(SinkError, match="changed by somebody else") as caught:
+        sink.check_unchanged()
+    assert "part-000005" in caught.value.render()
+    sink.close()
+
+
+def test_a_part_with_a_new_number_and_the_same_end_is_as_it_was(tmp_path: Path) -> None:
+    """As some network file systems give them, and as a backup that is put back."""
+    sink = with_parts(tmp_path, 2)
+    for number in (0, 1):
+        replace(part(tmp_path, number))
+    sink.write(rows(2))
+    sink.commit()
+    sink.check_unchanged()
     sink.close()

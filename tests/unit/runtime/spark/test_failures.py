@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sash.runtime.spark.failures import task_failure
 
 PAGE = """Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent failure: Lost task
@@ -32,21 +34,39 @@ def test_another_version_of_python_is_told_with_both_versions() -> None:
     assert (failure.expected, failure.got) == ("3.11", "3.12")
 
 
-def test_a_python_that_is_not_there_is_told_with_its_path() -> None:
-    failure = task_failure(
-        'java.io.IOException: Cannot run program "/opt/py/bin/python3": error=2, No such file'
-    )
+@pytest.mark.parametrize(
+    ("said", "got"),
+    [
+        ('"/opt/py/bin/python3": error=2, No such file or directory', "No such file or directory"),
+        ('"/opt/py/bin/python3": error=13, Permission denied\n\tat java', "Permission denied"),
+        ('"/opt/py/bin/python3" (in directory "/w"): error=13, Permission denied', "Permission denied"),
+        (
+            '"/opt/py/bin/python3": Exec failed, error: 13 (Permission denied) ',
+            "Permission denied",
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_cluster", [False, True])
+def test_a_python_that_cannot_be_run_is_told_with_its_path(said: str, got: str, is_cluster: bool) -> None:
+    failure = task_failure(f"java.io.IOException: Cannot run program {said}", is_cluster=is_cluster)
     assert failure.id == "executor-python"
-    assert "/opt/py/bin/python3" in failure.message
+    assert failure.message == "Spark could not start the Python of its workers, '/opt/py/bin/python3'"
+    assert failure.got == got
+    assert ("PYSPARK_PYTHON" in str(failure.hint)) == is_cluster
 
 
-def test_a_python_that_cannot_run_workers_is_told_as_such() -> None:
-    failure = task_failure(
+def test_a_python_that_cannot_run_workers_is_told_with_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/py/bin/python3")
+    ended = (
         "org.apache.spark.SparkException: EOFException occurred while reading the port number from "
         "sash.runtime.spark.daemon's stdout and terminated with code: 1."
     )
-    assert failure.id == "executor-python"
-    assert failure.message == "the Python of an executor does not start"
+    said = "Error from python worker:\n  one\n  no such luck\nPYTHONPATH was:\n  /opt\n"
+    for text, got in ((ended, None), (said + ended, "no such luck")):
+        failure = task_failure(text)
+        assert failure.id == "executor-python"
+        assert failure.message == "Spark could not start the Python of its workers, '/opt/py/bin/python3'"
+        assert failure.got == got
 
 
 def test_a_worker_that_crashes_each_time_is_told_as_such() -> None:
