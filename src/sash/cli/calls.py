@@ -279,9 +279,9 @@ def ask(
     if checkpoint is None:
         answer = ask_archives(archives, text, version)
     else:
-        peek = CheckpointReader(checkpoint)
-        answer = peek.ask(text, isolation=None if isolation is None else Isolation(isolation))
-        streams = peek.known().streams.values()
+        reader = CheckpointReader(checkpoint)
+        answer = reader.ask(text, isolation=None if isolation is None else Isolation(isolation))
+        streams = reader.known().streams.values()
         units = {stream.unit if stream.has_integer_time else None for stream in streams}
     when = "before the first instant"
     if answer.instant is not None:

@@ -1,4 +1,4 @@
-"""The desk of a run: where others ask for something while it goes on.
+"""The control channel of a run: where others ask for something while it goes on.
 
 Anybody may ask for other queries, which the run's own thread takes in between two batches, or have a look at
 what is known after the last commit, for which nobody waits.
@@ -18,7 +18,7 @@ from sash.lang import Program
 
 
 class Served(Protocol):
-    """The run, as the desk sees it."""
+    """The run, as the control channel sees it."""
 
     @property
     def registry(self) -> SnapshotRegistry | None: ...

@@ -8,7 +8,7 @@ second step runs in a thread of its own while the tasks of the next batch run, a
 and in order, so a crash loses at most two batches of work, which the feed remembers.
 
 Between two batches the queries may become others (`change`): those that stay keep their state, and new ones
-are a part of their own (`part.py`). The same happens where a run goes on from the checkpoint of a program
+are a part of their own (`streaming_job.py`). The same happens where a run goes on from the checkpoint of a program
 with other queries. A stream that a query has read stays in the run as long as it is in the program.
 """
 
@@ -149,7 +149,7 @@ class Engine:
         # How many parts the run has had.
         self._made = 0
         self._retention = Retention(self._state, durable=durable)
-        # How far things are with the last batch taken; the plane may be one batch behind.
+        # How far things are with the last batch taken; the executor may be one batch behind.
         self.streams: Mapping[str, StreamState] = {}
         self.firsts: Firsts = {}
         self.throughs: Mapping[int, int | None] = {}

@@ -1,4 +1,4 @@
-"""The query plane: the driver's side of a run. Chunk results go in, answers come out.
+"""The query executor: the driver's side of a run. Chunk results go in, answers come out.
 
 It keeps how far each stream has come, and the parts of the run with what their queries last answered. It
 knows no Spark: both runtimes feed it, so they answer alike.

@@ -14,7 +14,7 @@ d different values, h buckets, as many as values unless their number is given. A
 searched by halving, so L is T here, and the order within a bucket makes no difference, so UH is H. NULL is
 in no index: no condition that leads to one holds for it. Space: 4 bytes a tuple, 16 a value (and the words).
 What is found may be too much, with G and where two words have one hash: whoever asks looks at the tuples.
-`still_search.py` searches many of them at once.
+`immutable_search.py` searches many of them at once.
 """
 
 from __future__ import annotations

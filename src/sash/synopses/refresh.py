@@ -268,7 +268,7 @@ class Refresher:
 
     @property
     def strides(self) -> bool:
-        """Whether it can be taken to many boundaries at once (`strides.py`)."""
+        """Whether it can be taken to many boundaries at once (`multi_boundary_scan.py`)."""
         if self._last is None or self._whole or self.is_alone:
             return False
         tests = _NO_TESTS if self._passing is None else self._passing.tests

@@ -1,4 +1,4 @@
-"""The continuous side of the query plane: rows go in, changes of the answers come out.
+"""The continuous side of the query executor: rows go in, changes of the answers come out.
 
 Inline, it has all operators of all queries. On Spark it has the last operator of each query, which puts
 together what the partitions give; everything below runs in tasks (`runtime/partitions.py`).

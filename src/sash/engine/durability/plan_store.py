@@ -47,7 +47,7 @@ class StoredPlan:
 
     @staticmethod
     def of(plan: RunPlan, program: Program, hosts: Iterable[str], operators: str) -> StoredPlan:
-        """The recipe of a plan, with definitions from the program that it was made of."""
+        """What is stored of a plan, with definitions from the program that it was made of."""
         own = {spec.name: spec for spec in plan.synopses}
         covers = {
             query.name: (cover.plus, cover.minus, cover.beside)

@@ -1,4 +1,4 @@
-"""What the operators of each query did and hold, read off the query plane when somebody asks.
+"""What the operators of each query did and hold, read off the query executor when somebody asks.
 
 Nothing is counted for this: operators count their rows anyway. The shape of a plan (its operators, their
 numbers and lines, what feeds what) is worked out once; asking is then a few look-ups an operator.

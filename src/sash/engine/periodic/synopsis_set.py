@@ -1,7 +1,7 @@
 """The synopses of a run, or of one partition of it, and the queries that read them.
 
 The driver knows all of them. A grouping that has become too large for it is divided among partitions by the
-keys of its groups (`divided.py`): there each has a plane of its own, and the driver's has the group without
+keys of its groups (`partitioned.py`): there each has a set of its own, and the driver's has the group without
 any rows, to know which windows are read.
 """
 

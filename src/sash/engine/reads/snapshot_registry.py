@@ -1,4 +1,4 @@
-"""The ledger of a run: its committed states in their order, and who reads them (002, chapter 7).
+"""The snapshot registry of a run: its committed states in their order, and who reads them (002, chapter 7).
 
 A stream that keeps rows is a ring of sub-windows: RETAIN is cut into `SUB_WINDOWS` of equal length, and the
 newest one is that of the instant up to which all is known. No row comes before that instant any more, so a
