@@ -8,8 +8,8 @@ second step runs in a thread of its own while the tasks of the next batch run, a
 and in order, so a crash loses at most two batches of work, which the feed remembers.
 
 Between two batches the queries may become others (`change`): those that stay keep their state, and new ones
-are a part of their own (`streaming_job.py`). The same happens where a run goes on from the checkpoint of a program
-with other queries. A stream that a query has read stays in the run as long as it is in the program.
+are a part of their own (`streaming_job.py`). The same happens where a run goes on from the checkpoint of a
+program with other queries. A stream that a query has read stays in the run as long as it is in the program.
 """
 
 from __future__ import annotations
