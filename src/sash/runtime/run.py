@@ -53,9 +53,9 @@ def run_program(
     `trigger` is how many seconds lie between the beginnings of batches of live streams (None: as usual for
     the runtime), `max_batch_time` how many a batch should take (None: as usual, 0: no bound).
     `control` is where others ask for something meanwhile. `max_state` bounds the bytes of state of a
-    partition (None: as this machine can bear, 0: no bound), `max_memory` those of this process. A grouping of more than
-    `max_driver_groups` groups is kept in partitions, where there are any. An update of an archive that reads
-    and writes more than `max_driver_update` bytes is a Spark job (None: as is quicker, 0: never).
+    partition (None: as this machine can bear, 0: no bound), `max_memory` those of this process. A grouping of
+    more than `max_driver_groups` groups is kept in partitions, where there are any. An update of an archive
+    that reads and writes more than `max_driver_update` bytes is a Spark job (None: as is quicker, 0: never).
     `record_history` is a file for the movements of windows and the questions that are asked meanwhile.
     Relations that are `given` are not read.
     `refresh` is exact or elastic, `policy` the scheduler of the latter, `max_queries` how many queries there

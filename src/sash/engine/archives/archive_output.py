@@ -3,9 +3,9 @@
 What has been collected and not yet archived is in the query's last operator (`LifetimeOutput` in
 `operators/answers.py`), so it is part of the checkpoint's state. When the watermark has passed a multiple of
 EVERY, the changes up to it come here and become the next version, before the batch is committed or, with
-`in_background`, while others run: then they are a promise (`pending_updates.py`) by the time of the commit, and
-the next update waits for this one. A version is the result at an instant, so a batch that is repeated after a
-crash does nothing: what is not later than the archive, or promised, is in it.
+`in_background`, while others run: then they are a promise (`pending_updates.py`) by the time of the commit,
+and the next update waits for this one. A version is the result at an instant, so a batch that is repeated
+after a crash does nothing: what is not later than the archive, or promised, is in it.
 """
 
 from __future__ import annotations

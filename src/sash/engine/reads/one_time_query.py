@@ -8,8 +8,9 @@ With the isolation LWS the answer is that of the newest state when it is ready. 
 those that go last first. If a batch was committed meanwhile, the operators go on from where they are with the
 files that are new, as those of standing queries do with each batch; nothing is read twice, unless rows were
 left out for want of a match (`join_probe.py`): then the newer state is evaluated from the beginning. With WS
-the answer is that of the state when the question began; so it is with LWS after `ATTEMPTS` newer states, or when
-they have taken `PATIENCE` seconds: no rate of commits starves a question. The answer tells its isolation.
+the answer is that of the state when the question began; so it is with LWS after `ATTEMPTS` newer states, or
+when they have taken `PATIENCE` seconds: no rate of commits starves a question. The answer tells its
+isolation.
 
 What a synopsis answers is looked up in memory, in the run's turn, so that no newer state can come; else in
 the pane files of a state, and once more if a newer one came.
