@@ -48,7 +48,7 @@ def test_strange_files_are_answered_and_every_row_is_accounted_for(tmp_path: Pat
     assert (done.code, done.err) == (0, "")
     assert "stream nulls: read 4, accepted 3, late 0, rejected 1" in done.out
     assert "stream beyond: read 5, accepted 2, late 0, rejected 3" in done.out
-    assert [row["row"] for row in rows(tmp_path / "aside" / "beyond.rejects.jsonl")] == [2, 3, 4]
+    assert [row["row"] for row in rows(tmp_path / "dead-letters" / "beyond.rejects.jsonl")] == [2, 3, 4]
     answers = {
         name: sorted(
             ((r["ts"], r["op"], r["src"], r["total"]) for r in rows(tmp_path / f"{name}.jsonl")), key=repr

@@ -63,7 +63,7 @@ def test_output_of_a_run_that_was_interrupted_and_resumed_is_that_of_an_undistur
         for stream in undisturbed.summary.streams:
             for kind in ("late", "rejects"):
                 without_paths = [
-                    [{**row, "source": None} for row in outcome.aside(stream, kind)]
+                    [{**row, "source": None} for row in outcome.dead_letters(stream, kind)]
                     for outcome in (undisturbed, resumed)
                 ]
                 assert without_paths[0] == without_paths[1]

@@ -70,12 +70,12 @@ def make_input(folder: Path) -> None:
 
 def test_one_three_and_a_dozen_batches_on_spark_answer_like_the_inline_runtime(tmp_path: Path) -> None:
     make_input(tmp_path)
-    reference = run(tmp_path, PROGRAM.format(out="inline"), "inline", aside=tmp_path / "aside-inline")
+    reference = run(tmp_path, PROGRAM.format(out="inline"), "inline", dead_letters=tmp_path / "aside-inline")
     answers = written(tmp_path / "inline")
     assert len(answers) == 6
     assert all(answers.values()), "every query has something to say"
-    aside = texts(tmp_path / "aside-inline")
-    assert sorted(aside) == [
+    dead_letters = texts(tmp_path / "aside-inline")
+    assert sorted(dead_letters) == [
         "packets.late.jsonl",
         "packets.rejects.jsonl",
         "trades.late.jsonl",
@@ -84,10 +84,12 @@ def test_one_three_and_a_dozen_batches_on_spark_answer_like_the_inline_runtime(t
     batches = []
     for size in (100_000, 3 * 400, 3 * 100):
         out = f"spark-{size}"
-        summary = run(tmp_path, PROGRAM.format(out=out), batch_rows=size, aside=tmp_path / f"aside-{size}")
+        summary = run(
+            tmp_path, PROGRAM.format(out=out), batch_rows=size, dead_letters=tmp_path / f"aside-{size}"
+        )
         assert written(tmp_path / out) == answers
         # Rows aside are written in order of arrival, so these files agree to the letter.
-        assert texts(tmp_path / f"aside-{size}") == aside
+        assert texts(tmp_path / f"aside-{size}") == dead_letters
         assert summary.streams == reference.streams
         assert summary.answered == reference.answered
         assert summary.clock == reference.clock

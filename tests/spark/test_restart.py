@@ -31,7 +31,7 @@ CREATE QUERY mean INTO 'parquet:{out}/mean' AS
 
 def test_stopped_twice_and_gone_on_the_output_is_that_of_an_undisturbed_run(tmp_path: Path) -> None:
     undisturbed = run(
-        tmp_path, PROGRAM.format(out="whole", least=3), "inline", aside=tmp_path / "whole-aside"
+        tmp_path, PROGRAM.format(out="whole", least=3), "inline", dead_letters=tmp_path / "whole-aside"
     )
     program = PROGRAM.format(out="out", least=3)
     checkpoint = tmp_path / "checkpoint"
@@ -51,7 +51,7 @@ def test_stopped_twice_and_gone_on_the_output_is_that_of_an_undisturbed_run(tmp_
     assert not summary.interrupted
     assert watching.reports[0].number == batches
     assert written(tmp_path / "out") == written(tmp_path / "whole")
-    assert texts(checkpoint / "aside") == texts(tmp_path / "whole-aside")
+    assert texts(checkpoint / "dead-letters") == texts(tmp_path / "whole-aside")
     assert summary.streams == undisturbed.streams
     assert summary.answered == undisturbed.answered
 
@@ -99,7 +99,7 @@ def crash(monkeypatch: pytest.MonkeyPatch, owner: type, step: str, batch: int, *
 def test_a_crash_at_each_step_of_the_commit_loses_and_doubles_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(tmp_path, PROGRAM.format(out="whole", least=3), "inline", aside=tmp_path / "whole-aside")
+    run(tmp_path, PROGRAM.format(out="whole", least=3), "inline", dead_letters=tmp_path / "whole-aside")
     program = PROGRAM.format(out="out", least=3)
     checkpoint = tmp_path / "checkpoint"
     for owner, step, batch, after in (
@@ -120,4 +120,4 @@ def test_a_crash_at_each_step_of_the_commit_loses_and_doubles_nothing(
     assert not summary.interrupted
     assert summary.batches == 8
     assert written(tmp_path / "out") == written(tmp_path / "whole")
-    assert texts(checkpoint / "aside") == texts(tmp_path / "whole-aside")
+    assert texts(checkpoint / "dead-letters") == texts(tmp_path / "whole-aside")

@@ -79,7 +79,7 @@ def test_a_folder_whose_name_has_a_colon(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    "option", ["--checkpoint", "--aside", "--metrics", "--prometheus", "--record-history"]
+    "option", ["--checkpoint", "--dead-letters", "--metrics", "--prometheus", "--record-history"]
 )
 @pytest.mark.parametrize("place", EMPTY)
 def test_options_without_a_path(
@@ -96,7 +96,7 @@ def test_options_without_a_path(
 @pytest.mark.parametrize("url", URLS)
 @pytest.mark.parametrize(
     "option",
-    ["--checkpoint", "--aside", "--metrics", "--prometheus", "--record-history"],
+    ["--checkpoint", "--dead-letters", "--metrics", "--prometheus", "--record-history"],
 )
 def test_options_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, option: str) -> None:
     monkeypatch.chdir(tmp_path)
@@ -162,7 +162,7 @@ def test_places_in_a_program(
     assert [path.name for path in tmp_path.iterdir()] == ["p.cql"]
 
 
-@pytest.mark.parametrize("name", ["base_dir", "checkpoint", "aside", "record_history"])
+@pytest.mark.parametrize("name", ["base_dir", "checkpoint", "dead_letters", "record_history"])
 def test_a_session(name: str) -> None:
     for place in EMPTY:
         with pytest.raises(SashError, match=f"{name}: '{place}' names no path"):

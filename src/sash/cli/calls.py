@@ -45,7 +45,7 @@ class RunOptions:
     checkpoint: Path | None = None
     batch_rows: int | None = None
     partitions: int | None = None
-    aside: Path | None = None
+    dead_letters: Path | None = None
     debug: bool = False
     metrics: MetricsOptions = MetricsOptions()
     max_state: int | None = None
@@ -93,7 +93,7 @@ def run(
         partitions=options.partitions,
         max_state=options.max_state,
         max_memory=options.max_memory,
-        aside=options.aside,
+        dead_letters=options.dead_letters,
         record_history=options.record_history,
         refresh=options.refresh,
         policy=options.policy,

@@ -33,7 +33,7 @@ from rich.text import Text
 from sash.cli import format as show
 from sash.cli.answers import Answer, newest
 from sash.cli.hints import Hints
-from sash.cli.tally import Tally, kept_aside, verdict
+from sash.cli.tally import Tally, verdict, where_dead_letters_are
 from sash.engine.observe.report import BatchReport, Summary
 
 REFRESHES_A_SECOND = 4
@@ -397,8 +397,8 @@ def summary_table(summary: Summary, tally: Tally, hints: Hints) -> RenderableTyp
     line = Text(end.text, style="bold yellow" if end.interrupted else "bold green")
     if summary.clock is not None:
         line.append(f", clock {show.clock(summary.clock, hints.unit)}", style="not bold dim")
-    aside = kept_aside(summary, hints)
+    dead_letters = where_dead_letters_are(summary, hints)
     parts: list[RenderableType] = [table for table in (streams, queries) if table.row_count]
-    if aside is not None:
-        parts.append(Text(aside, style="dim"))
+    if dead_letters is not None:
+        parts.append(Text(dead_letters, style="dim"))
     return Group(*parts, line)

@@ -183,13 +183,16 @@ def run(
             metavar="N", min=1, help="Divide operators by key among so many; else one for each core."
         ),
     ] = None,
-    aside: Annotated[
+    dead_letters: Annotated[
         Path | None,
         typer.Option(
             parser=_local,
             metavar="DIR",
             help="Where the files of late and rejected rows go.",
         ),
+    ] = None,
+    aside: Annotated[
+        Path | None, typer.Option(parser=_local, metavar="DIR", hidden=True, help="The old --dead-letters.")
     ] = None,
     max_state: Annotated[
         str | None,
@@ -263,13 +266,15 @@ def run(
     with guarded(debug=debug):
         text, base_dir = read_program(file)
         told = MetricsOptions(metrics, prometheus, metrics_port, metrics_host)
+        if aside is not None:
+            typer.echo("warning: --aside is called --dead-letters now", err=True)
         options = RunOptions(
             runtime,
             master,
             checkpoint,
             batch_rows,
             partitions,
-            aside,
+            dead_letters or aside,
             debug,
             told,
             calls.size(max_state, "--max-state"),
@@ -418,7 +423,7 @@ def run_demo(
         if not quiet:
             _introduce_demo(text, demo.by_hand(keep, seconds, rate))
         told = MetricsOptions(metrics, prometheus, metrics_port, metrics_host)
-        options = RunOptions(runtime, master, aside=folder / "aside", debug=debug, metrics=told)
+        options = RunOptions(runtime, master, dead_letters=folder / "dead-letters", debug=debug, metrics=told)
         _run(text, folder, options, quiet=quiet, is_kept=keep is not None)
 
 

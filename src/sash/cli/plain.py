@@ -13,7 +13,7 @@ from typing import Self, TextIO
 
 from sash.cli import format as show
 from sash.cli.hints import Hints
-from sash.cli.tally import Tally, kept_aside, verdict
+from sash.cli.tally import Tally, verdict, where_dead_letters_are
 from sash.engine.observe.report import BatchReport, Summary
 
 LINE_SECONDS = 1.0
@@ -108,8 +108,8 @@ def summary_lines(summary: Summary, tally: Tally, hints: Hints) -> Iterator[str]
     for name, rows in summary.answered.items():
         sink = tally.sinks.get(name)
         yield f"query {name}: {show.counted(rows, 'result row')}" + (f" to {sink}" if sink else "")
-    aside = kept_aside(summary, hints)
-    if aside is not None:
-        yield aside
+    dead_letters = where_dead_letters_are(summary, hints)
+    if dead_letters is not None:
+        yield dead_letters
     clock = f", clock {show.clock(summary.clock, hints.unit)}" if summary.clock is not None else ""
     yield verdict(summary, tally.rows).text + clock

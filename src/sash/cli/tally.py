@@ -74,14 +74,14 @@ class Verdict:
     interrupted: bool
 
 
-def kept_aside(summary: Summary, hints: Hints) -> str | None:
+def where_dead_letters_are(summary: Summary, hints: Hints) -> str | None:
     """Where the rows are that took part in no answer, if there are any."""
     counts = total(summary.streams)
-    if summary.aside is None or counts.late + counts.rejected == 0:
+    if summary.dead_letters is None or counts.late + counts.rejected == 0:
         return None
     if not hints.is_kept:
         return "late and rejected rows are gone with the folder of the run: --keep DIR keeps them"
-    return f"late and rejected rows are in {summary.aside}"
+    return f"late and rejected rows are in {summary.dead_letters}"
 
 
 def verdict(summary: Summary, rows: int) -> Verdict:

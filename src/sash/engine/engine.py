@@ -130,10 +130,10 @@ class Engine:
         self._checkpoint = None
         if options.checkpoint is not None:
             self._checkpoint = Checkpoint(options.checkpoint, runtime, options.base_dir)
-        aside = options.aside or (options.checkpoint or options.base_dir) / "aside"
-        self._aside = DeadLetters(aside, durable=durable)
-        if options.aside is not None or options.checkpoint is None:
-            self._aside.check()
+        dead_letters = options.dead_letters or (options.checkpoint or options.base_dir) / "dead-letters"
+        self._dead_letters = DeadLetters(dead_letters, durable=durable)
+        if options.dead_letters is not None or options.checkpoint is None:
+            self._dead_letters.check()
         self._feeder = _feeder(options, runtime, cores)
         self._meters = Meters(self.executor)
         self._live: set[str] = set()
@@ -250,7 +250,7 @@ class Engine:
             if self._is_last_taken:
                 # Nothing is left to do but to see that what was done is still there.
                 self.outputs.verify(self._manifest.sinks)
-                self._aside.verify(self._manifest.aside)
+                self._dead_letters.verify(self._manifest.dead_letters)
         self.outputs.lock()
         self._reached = self._now_reached()
         self.options.monitor.started(
@@ -366,7 +366,7 @@ class Engine:
     def open_outputs(self) -> None:
         """Go on with the outputs where the checkpoint says, or replace them; the last step before batches."""
         self.outputs.open({} if self._manifest is None else self._manifest.sinks)
-        self._aside.open(self._sources, {} if self._manifest is None else self._manifest.aside)
+        self._dead_letters.open(self._sources, {} if self._manifest is None else self._manifest.dead_letters)
         self._retention.prepare(self.keep(self.taken), self.plan.streams)
 
     # ------------------------------------------------------------------ other queries
@@ -776,7 +776,7 @@ class Engine:
             answers.write()
             progressed = self.executor.progressed()
             self.outputs.write_progress(progressed)
-            self._aside.write(batch_result.results)
+            self._dead_letters.write(batch_result.results)
             self.look()
             watch.lap("write")
             self._commit(entry, batch_result)
@@ -819,9 +819,9 @@ class Engine:
             sinks = self.outputs.commit(
                 self.executor.watermarks, self.executor.streams, is_last=entry.is_last
             )
-            aside = self._aside.commit()
+            dead_letters = self._dead_letters.commit()
             if entry.is_last:
-                self._aside.check_unchanged()
+                self._dead_letters.check_unchanged()
             self._retention.take(self.keep(entry.number), batch_result.results, definitions, passed)
             panes = self._save_panes(entry.number, batch_result)
         except BaseException:
@@ -839,7 +839,7 @@ class Engine:
                     sinks,
                     self.outputs.answered,
                     panes,
-                    aside,
+                    dead_letters,
                     {**batch_result.files, **self.executor.files},
                     self.partitions,
                     tuple(
@@ -978,7 +978,7 @@ class Engine:
     def leave(self, scratch: Path) -> None:
         """Cut outputs back to the last commit, from another thread and for good: the process ends now."""
         self.outputs.leave()
-        self._aside.leave()
+        self._dead_letters.leave()
         shutil.rmtree(scratch, ignore_errors=True)
 
     def finish(self, *, interrupted: bool) -> Summary:
@@ -986,7 +986,7 @@ class Engine:
             self.settle()
         if interrupted:
             self.outputs.check_unchanged()
-            self._aside.check_unchanged()
+            self._dead_letters.check_unchanged()
         self._close()
         # What was abandoned may have been absorbed in part.
         reached = self._reached if self._is_abandoned else self._now_reached()
@@ -997,7 +997,7 @@ class Engine:
             reached.streams,
             reached.answered,
             interrupted,
-            self._aside.directory,
+            self._dead_letters.directory,
             self.executor.measured(self.outputs.answered),
             self.executor.rates(),
             {} if self._is_abandoned else self._answered_once(),
@@ -1030,7 +1030,7 @@ class Engine:
                 held.callback(self._checkpoint.close)
             for part in self.executor.parts.values():
                 held.callback(part.close)
-            held.callback(self._aside.close)
+            held.callback(self._dead_letters.close)
             self._retention.close_with(held)
             self.outputs.close_with(held)
             if self._worker is not None:

@@ -21,7 +21,7 @@ DEFAULT_MAX_BATCH_TIME = 10.0
 class Options:
     base_dir: Path = field(default_factory=Path.cwd)
     checkpoint: Path | None = None
-    aside: Path | None = None
+    dead_letters: Path | None = None
     # None: what is usual, and fewer to begin with.
     batch_rows: int | None = None
     # Seconds between the beginnings of batches of live streams; None: what is usual.

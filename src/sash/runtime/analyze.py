@@ -46,13 +46,13 @@ def analyze(
         archives=(),
         indexes=(),
     )
-    with tempfile.TemporaryDirectory(prefix="sash-") as aside:
+    with tempfile.TemporaryDirectory(prefix="sash-") as dead_letters:
         summary = run_program(
             watched,
             base_dir=base_dir,
             runtime=runtime,
             master=master,
-            aside=Path(aside),
+            dead_letters=Path(dead_letters),
             monitor=monitor,
             stop=stop,
         )

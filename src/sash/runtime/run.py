@@ -36,7 +36,7 @@ def run_program(
     max_memory: int | None = None,
     max_driver_groups: int | None = None,
     max_driver_update: int | None = None,
-    aside: Path | None = None,
+    dead_letters: Path | None = None,
     record_history: Path | None = None,
     refresh: str | None = None,
     policy: str | None = None,
@@ -72,7 +72,7 @@ def run_program(
         base_dir=base_dir,
         # Executors have working directories of their own.
         checkpoint=None if checkpoint is None else _local(checkpoint, "checkpoint").absolute(),
-        aside=None if aside is None else _local(aside, "aside"),
+        dead_letters=None if dead_letters is None else _local(dead_letters, "dead_letters"),
         batch_rows=batch_rows,
         trigger=trigger,
         max_batch_time=DEFAULT_MAX_BATCH_TIME if max_batch_time is None else max_batch_time,

@@ -90,13 +90,13 @@ def answer_once(
     the isolation is what the query says, unless it is given: no other state can be meant.
     """
     _refuse_endless(program, base_dir, "a one-time query is answered at the end of its input")
-    with tempfile.TemporaryDirectory(prefix="sash-") as aside:
+    with tempfile.TemporaryDirectory(prefix="sash-") as dead_letters:
         summary = run_program(
             program,
             base_dir=base_dir,
             runtime="inline",
             **options,
-            aside=Path(aside),
+            dead_letters=Path(dead_letters),
             given=given,
             monitor=_Logged(),
         )

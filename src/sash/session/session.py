@@ -11,6 +11,7 @@ all.
 from __future__ import annotations
 
 import threading
+import warnings
 import weakref
 from pathlib import Path
 from types import TracebackType
@@ -60,7 +61,7 @@ def connect(
     master: str = "local[*]",
     checkpoint: str | Path | None = None,
     batch_rows: int | None = None,
-    aside: str | Path | None = None,
+    dead_letters: str | Path | None = None,
     record_history: str | Path | None = None,
     refresh: str = EXACT,
     policy: str = DEFAULT.slug,
@@ -71,15 +72,22 @@ def connect(
     fail_on_rejects: float | str | None = None,
     trigger: str | float | None = None,
     max_batch_time: str | float | None = None,
+    aside: str | Path | None = None,
 ) -> Session:
-    """A session. Relative paths in CQL count from `base_dir`; the rest is as in `sash run`."""
+    """A session. Relative paths in CQL count from `base_dir`; the rest is as in `sash run`.
+
+    `aside` is the old name of `dead_letters`.
+    """
+    if aside is not None:
+        warnings.warn("aside is called dead_letters now", FutureWarning, stacklevel=2)
+        dead_letters = aside if dead_letters is None else dead_letters
     return Session(
         base_dir,
         runtime,
         master,
         checkpoint,
         batch_rows,
-        aside,
+        dead_letters,
         record_history,
         refresh,
         policy,
@@ -107,7 +115,7 @@ class Session:
         master: str = "local[*]",
         checkpoint: str | Path | None = None,
         batch_rows: int | None = None,
-        aside: str | Path | None = None,
+        dead_letters: str | Path | None = None,
         record_history: str | Path | None = None,
         refresh: str = EXACT,
         policy: str = DEFAULT.slug,
@@ -144,7 +152,7 @@ class Session:
             "master": master,
             "checkpoint": self.checkpoint,
             "batch_rows": batch_rows,
-            "aside": None if aside is None else _place(aside, "aside"),
+            "dead_letters": None if dead_letters is None else _place(dead_letters, "dead_letters"),
             "record_history": None if record_history is None else _place(record_history, "record_history"),
             "refresh": one_of("refresh", refresh, MODES),
             "policy": one_of("policy", policy, POLICIES),

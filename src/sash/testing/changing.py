@@ -118,7 +118,7 @@ class Changing:
                     partitions=partitions,
                     max_driver_groups=max_driver_groups,
                     checkpoint=None if interruptions is None else directory / "checkpoint",
-                    aside=directory / "aside",
+                    dead_letters=directory / "dead-letters",
                     batch_rows=batch_rows,
                     monitor=monitor,
                     stop=monitor.stop,

@@ -41,8 +41,8 @@ from sash.testing.scenario import Scenario
 
 # Processes of this many hash seeds take turns.
 SERVERS = 3
-PROGRAM, STATE, LOG, OPERATIONS, ASIDE = "program.cql", "state", "log", "operations", "aside"
-_COMMON = ("--quiet", "--aside", ASIDE)
+PROGRAM, STATE, LOG, OPERATIONS, DEAD_LETTERS = "program.cql", "state", "log", "operations", "dead-letters"
+_COMMON = ("--quiet", "--dead-letters", DEAD_LETTERS)
 # Programs are drawn so many at a time; Hypothesis soon begins to vary those that it has.
 _ROUND = 6
 ELASTIC = "refresh = 'elastic'"
@@ -361,8 +361,8 @@ def compared(whole: Path, disturbed: Path, scenario: Scenario, *, as_bags: bool 
     for archive in program.archives:
         if _contents(whole / archive.sink) != _contents(disturbed / archive.sink):
             different.append(f"archive {archive.name}")
-    for path in sorted((whole / ASIDE).glob("*")):
-        other = disturbed / ASIDE / path.name
+    for path in sorted((whole / DEAD_LETTERS).glob("*")):
+        other = disturbed / DEAD_LETTERS / path.name
         if not other.exists() or _unplaced(other) != _unplaced(path):
             different.append(path.name)
     return different

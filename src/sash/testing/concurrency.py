@@ -214,7 +214,7 @@ class Concurrency:
             "local[2]",
             checkpoint=directory / "checkpoint" if self.has_checkpoint else None,
             batch_rows=self.batch_rows,
-            aside=directory / "aside",
+            dead_letters=directory / "dead-letters",
             partitions=self.partitions,
             record_history=directory / "history.jsonl" if self.record_history else None,
         )

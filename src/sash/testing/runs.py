@@ -70,9 +70,9 @@ class Outcome:
         sink = next(q.sink for q in self.program.queries if q.name == query)
         return (self.directory / sink.partition(":")[2]).read_bytes()
 
-    def aside(self, stream: str, kind: str) -> list[dict[str, object]]:
+    def dead_letters(self, stream: str, kind: str) -> list[dict[str, object]]:
         """The side file of a stream: `kind` is late or rejects."""
-        path = self.directory / "aside" / f"{stream}.{kind}.jsonl"
+        path = self.directory / "dead-letters" / f"{stream}.{kind}.jsonl"
         if not path.exists():
             return []
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -106,7 +106,7 @@ def run(
             partitions=partitions,
             max_driver_groups=max_driver_groups,
             checkpoint=checkpoint,
-            aside=directory / "aside",
+            dead_letters=directory / "dead-letters",
             batch_rows=batch_rows,
             monitor=monitor,
             stop=monitor.stop,

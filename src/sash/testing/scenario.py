@@ -144,8 +144,8 @@ class Scenario:
                 continue
             count = right[stream.name]
             assert count.read == len(stream.rows)
-            late = outcome.aside(stream.name, "late")
-            rejected = outcome.aside(stream.name, "rejects")
+            late = outcome.dead_letters(stream.name, "late")
+            rejected = outcome.dead_letters(stream.name, "rejects")
             assert len(late) == count.late
             assert len(rejected) == count.rejected
             places = [(row["source"], row["row"]) for row in (*late, *rejected)]

@@ -56,7 +56,7 @@ class TestRun:
             "500",
             "--partitions",
             "3",
-            "--aside",
+            "--dead-letters",
             "late",
             "--max-state",
             "2GB",
@@ -320,7 +320,9 @@ class TestDemo:
 
         def work(*, base_dir, options, **_):
             seen.update(
-                files=sorted(p.name for p in base_dir.iterdir()), folder=base_dir, aside=options.aside
+                files=sorted(p.name for p in base_dir.iterdir()),
+                folder=base_dir,
+                dead_letters=options.dead_letters,
             )
             assert (base_dir / "demo.cql").read_text(encoding="utf-8") == demo.program(7, 100)
             return make_summary()
@@ -329,7 +331,7 @@ class TestDemo:
         result = runner.invoke(app, ["demo", "--seconds", "7", "--rate", "100", "--runtime", "inline"])
         assert result.exit_code == 0, result.output
         assert seen["files"] == ["demo.cql"]
-        assert seen["aside"].parent == seen["folder"]
+        assert seen["dead_letters"].parent == seen["folder"]
         assert not seen["folder"].exists()
         assert demo.program(7, 100) in result.stdout
         assert (
@@ -432,3 +434,12 @@ class TestHints:
         plain: Any = SimpleNamespace(name="q", select=SimpleNamespace(is_grouped=False), sink="console:")
         hints = calls.hints(make_program(plain))
         assert (hints.keys, hints.rank) == ({}, {})
+
+
+class TestOldNames:
+    def test_aside_is_called_dead_letters_now(self, runner, fakes, file, tmp_path):
+        result = runner.invoke(app, ["run", str(file), "--aside", str(tmp_path / "there")])
+        assert result.exit_code == 0, result.output
+        assert "--aside is called --dead-letters now" in result.stderr
+        (run,) = fakes.runs
+        assert run["options"].dead_letters == tmp_path / "there"

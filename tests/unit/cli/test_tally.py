@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sash.cli.hints import Hints
-from sash.cli.tally import Tally, kept_aside
+from sash.cli.tally import Tally, where_dead_letters_are
 from sash.engine.observe.report import BatchReport, StreamCounts, Summary
 
 
@@ -57,7 +57,7 @@ def test_the_points_kept_stay_few():
 
 def test_rows_that_are_kept_aside_are_named_only_while_they_are_there():
     counts = {"s": StreamCounts(accepted=5, late=1)}
-    summary = Summary(1, 1.0, None, counts, {}, aside=Path("/tmp/made/aside"))
-    assert kept_aside(summary, Hints()) == "late and rejected rows are in /tmp/made/aside"
-    gone = kept_aside(summary, Hints(is_kept=False))
+    summary = Summary(1, 1.0, None, counts, {}, dead_letters=Path("/tmp/made/dead-letters"))
+    assert where_dead_letters_are(summary, Hints()) == "late and rejected rows are in /tmp/made/dead-letters"
+    gone = where_dead_letters_are(summary, Hints(is_kept=False))
     assert gone == "late and rejected rows are gone with the folder of the run: --keep DIR keeps them"

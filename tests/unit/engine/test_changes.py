@@ -160,7 +160,7 @@ def changed(folder: Path, *statements: str) -> Summary:
         base_dir=folder,
         runtime="inline",
         batch_rows=4,
-        aside=folder / "aside",
+        dead_letters=folder / "dead-letters",
         control=Later(5, "".join((STREAM, OTHER, JOIN, *statements))),
     )
 
@@ -171,7 +171,7 @@ def test_a_stream_that_joins_a_run_has_come_as_far_as_those_that_it_is_read_with
     assert summary.streams["o"].late == 19
     assert instants(folder / "c.jsonl")[0] == 20
     assert json.loads((folder / "c.jsonl").read_text().splitlines()[-1])["n"] == 21
-    assert len((folder / "aside" / "o.late.jsonl").read_text().splitlines()) == 19
+    assert len((folder / "dead-letters" / "o.late.jsonl").read_text().splitlines()) == 19
 
 
 def test_a_stream_that_is_read_by_itself_begins_with_its_first_row(folder):

@@ -75,10 +75,10 @@ def test_panes_are_dead_when_the_last_boundary_minus_the_range_has_passed_them(e
 
 
 def result(stream: str, accepted: int, newest: int | None, oldest: int | None, late: int = 0) -> ChunkResult:
-    aside = REJECTS_SCHEMA.empty_table()
+    dead_letters = REJECTS_SCHEMA.empty_table()
     lates = [{"source": "f", "row": i, "reason": "late", "data": ""} for i in range(late)]
     late_rows = pa.Table.from_pylist(lates, schema=REJECTS_SCHEMA)
-    return ChunkResult(stream, 0, accepted, newest, oldest, (), late_rows, aside)
+    return ChunkResult(stream, 0, accepted, newest, oldest, (), late_rows, dead_letters)
 
 
 def test_a_batch_moves_streams_on_and_counts_their_rows():

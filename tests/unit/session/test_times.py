@@ -35,7 +35,7 @@ def base(tmp_path: Path) -> Path:
 
 
 def session_of(base: Path, **options: Any) -> sash.Session:
-    return sash.connect(runtime="inline", base_dir=base, aside=base / "aside", **options)
+    return sash.connect(runtime="inline", base_dir=base, dead_letters=base / "dead-letters", **options)
 
 
 @pytest.mark.parametrize("partitions", [None, 3])

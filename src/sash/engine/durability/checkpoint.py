@@ -74,7 +74,7 @@ class Manifest:
     sinks: Mapping[str, Any]
     answered: Mapping[str, int]
     panes: tuple[PaneFile, ...] = ()
-    aside: Mapping[str, Any] = field(default_factory=dict)
+    dead_letters: Mapping[str, Any] = field(default_factory=dict)
     cells: Mapping[str, tuple[StateFile, ...]] = field(default_factory=dict)
     partitions: int | None = None
     parts: tuple[JobState, ...] = ()
@@ -97,7 +97,7 @@ class Manifest:
                 "positions": dict(self.positions),
                 "is_last": self.is_last,
                 "sinks": dict(self.sinks),
-                "aside": dict(self.aside),
+                "dead_letters": dict(self.dead_letters),
                 "answered": dict(self.answered),
                 "cells": {
                     name: [[file.name, file.checksum, file.size] for file in files]
@@ -133,7 +133,7 @@ class Manifest:
             data["sinks"],
             data["answered"],
             tuple(PaneFile(*file) for file in data["panes"]),
-            data["aside"],
+            data["dead_letters"],
             {name: tuple(StateFile(*file) for file in files) for name, files in data["cells"].items()},
             data["partitions"],
             tuple(

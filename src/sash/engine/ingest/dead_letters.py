@@ -25,7 +25,7 @@ class DeadLetters:
     def check(self) -> None:
         """Raise SinkError if the folder can be neither used nor made."""
         path = self.directory / "late.jsonl"
-        JsonLinesSink(f"--aside {self.directory}", REJECTS_SCHEMA, path).check()
+        JsonLinesSink(f"--dead-letters {self.directory}", REJECTS_SCHEMA, path).check()
 
     def open(self, streams: Iterable[str], committed: Mapping[str, Any]) -> None:
         """Go on at the committed sizes; files of an earlier run that are not among them are removed."""
@@ -52,7 +52,9 @@ class DeadLetters:
             self._sinks.pop(name).close()
         except OSError as failure:
             raise SinkError(
-                f"cannot replace '{path}'", got=failure.strerror, hint="name another directory with --aside"
+                f"cannot replace '{path}'",
+                got=failure.strerror,
+                hint="name another directory with --dead-letters",
             ) from failure
 
     def _sink(self, name: str) -> JsonLinesSink:

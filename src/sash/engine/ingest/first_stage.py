@@ -165,7 +165,7 @@ def run_chunk(plan: RunPlan, chunk: Chunk, bar: Bar = ANY, keep: Keep | None = N
     if behind is not None:
         is_late = behind > 0
         told = Lateness(ts[is_late], behind[is_late])
-        late = _aside_rows(stream, chunk, positions[is_late], _late_by(told.behind))
+        late = _dead_letter_rows(stream, chunk, positions[is_late], _late_by(told.behind))
         ts, table = ts[~is_late], table.filter(pa.array(~is_late))
     judged = None
     if stream.max_ahead is not None and bar.limit is None:
@@ -221,7 +221,7 @@ def _with_far_rows(
     reasons = pc.binary_join_element_wise(
         "ahead by ", _seconds(far[positions]), f" s, MAX AHEAD is {most} s", ""
     )
-    more = _aside_rows(stream, chunk, positions, reasons)
+    more = _dead_letter_rows(stream, chunk, positions, reasons)
     return pa.concat_tables([rejected, more]).sort_by("row")
 
 
@@ -242,7 +242,9 @@ def _late_by(behind: Int64Array) -> pa.Array:
     return pc.binary_join_element_wise("late by ", _seconds(behind), " s", "")
 
 
-def _aside_rows(stream: StreamDefinition, chunk: Chunk, positions: Int64Array, reasons: pa.Array) -> pa.Table:
+def _dead_letter_rows(
+    stream: StreamDefinition, chunk: Chunk, positions: Int64Array, reasons: pa.Array
+) -> pa.Table:
     """Rows in full, with why they are here: only chunks with such rows are read again."""
     whole = read(stream, chunk, None)
     return pa.table(

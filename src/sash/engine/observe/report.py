@@ -277,13 +277,13 @@ class Reach:
 class Summary:
     """The whole run.
 
-    `answered` counts the result rows per query, `seconds` is the time on the wall, `aside` is the folder in
-    which late and rejected rows are kept. `measured` has, per query, what came of the operators of its plan;
-    `rates` the rows per second of event time of each stream; `once` the answers of one-time queries;
-    `chosen`, per query, what the run has chosen by what it learnt; `refreshes` how periodic queries fared;
-    `slacks`, of streams with late rows, the SLACK in microseconds that would have kept them all;
-    `watermarks` how far time came for each query, and `clock` is the least of them;
-    `abandoned`: the batch under way was given up, and all this is of the last commit.
+    `answered` counts the result rows per query, `seconds` is the time on the wall, `dead_letters` is the
+    folder in which late and rejected rows are kept. `measured` has, per query, what came of the operators of
+    its plan; `rates` the rows per second of event time of each stream; `once` the answers of one-time
+    queries; `chosen`, per query, what the run has chosen by what it learnt; `refreshes` how periodic queries
+    fared; `slacks`, of streams with late rows, the SLACK in microseconds that would have kept them all;
+    `watermarks` how far time came for each query, and `clock` is the least of them; `abandoned`: the batch
+    under way was given up, and all this is of the last commit.
     """
 
     batches: int
@@ -292,7 +292,7 @@ class Summary:
     streams: Mapping[str, StreamCounts]
     answered: Mapping[str, int]
     interrupted: bool = False
-    aside: Path | None = None
+    dead_letters: Path | None = None
     measured: Mapping[str, Mapping[Node, Measured]] = field(default_factory=dict, repr=False)
     rates: Mapping[str, float] = field(default_factory=dict)
     once: Mapping[str, pa.Table] = field(default_factory=dict)

@@ -34,7 +34,7 @@ def ask(
         runtime="inline",
         partitions=partitions,
         batch_rows=batch_rows,
-        aside=folder / "aside",
+        dead_letters=folder / "dead-letters",
         monitor=StopAfter(),
     )
     answers = map(json.loads, (folder / "q.jsonl").read_text().splitlines())

@@ -32,7 +32,7 @@ def ask(folder: Path, query: str, *, partitions: int | None = None, batch_rows: 
         runtime="inline",
         partitions=partitions,
         batch_rows=batch_rows,
-        aside=folder / "aside",
+        dead_letters=folder / "dead-letters",
         monitor=StopAfter(),
     )
     answers = map(json.loads, (folder / "q.jsonl").read_text().splitlines())

@@ -198,7 +198,7 @@ def test_a_finished_run_that_is_started_again_gives_nothing_more(tmp_path):
     scenario = scenario_of(12)
     outcome = scenario.run(tmp_path / "run", batch_rows=4, interruptions=[])
     before = (tmp_path / "run" / "q.jsonl").read_bytes()
-    monitor = resume(tmp_path / "run", scenario, aside=tmp_path / "run" / "aside")
+    monitor = resume(tmp_path / "run", scenario, dead_letters=tmp_path / "run" / "dead-letters")
     assert monitor.reports == []
     assert monitor.summary is not None
     assert monitor.summary.streams == outcome.summary.streams

@@ -58,7 +58,7 @@ def written(folder: Path) -> dict[str, object]:
         *folder.glob("*.jsonl"),
         *folder.glob("pairs.csv"),
         *folder.glob("sums/*"),
-        *folder.glob("state/aside/*"),
+        *folder.glob("state/dead-letters/*"),
     ]
     with open_snapshot(folder / "kept") as snapshot:
         rows = sorted(zip(*(column.to_pylist() for column in snapshot.scan().columns), strict=True))

@@ -64,7 +64,7 @@ def run(folder: Path, monitor: Silent | None = None, source: str = "csv:s.csv", 
 
 def results(folder: Path, base: Path | None = None) -> dict[str, list[str]]:
     """All rows with their instants, sorted: their order within an instant is free."""
-    texts = [*(folder / "out").glob("*.*"), *(folder / "state" / "aside").iterdir()]
+    texts = [*(folder / "out").glob("*.*"), *(folder / "state" / "dead-letters").iterdir()]
     found = {
         path.name: sorted(path.read_text().replace(str(base or folder), "").splitlines()) for path in texts
     }

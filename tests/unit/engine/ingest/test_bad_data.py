@@ -40,7 +40,7 @@ def test_a_late_row_is_kept_aside_and_joins_nothing(tmp_path):
     )
     assert summary.streams["s"].late == 1
     assert answers == [(5, "+", 1, 7), (9, "+", 2, 7)]
-    assert "late by 3.000000 s" in (tmp_path / "aside" / "s.late.jsonl").read_text()
+    assert "late by 3.000000 s" in (tmp_path / "dead-letters" / "s.late.jsonl").read_text()
 
 
 def test_a_value_that_does_not_fit_is_rejected_with_its_row(tmp_path):

@@ -33,15 +33,15 @@ def read(path):
 
 
 def test_a_file_appears_with_its_first_row(tmp_path):
-    aside = DeadLetters(tmp_path / "aside", durable=False)
-    aside.open(["s"], {})
-    aside.write([result()])
-    assert not (tmp_path / "aside").exists()
-    aside.write([result(late=2), result(rejected=1)])
-    aside.commit()
-    aside.close()
-    assert [row["row"] for row in read(tmp_path / "aside" / "s.late.jsonl")] == [0, 1]
-    assert read(tmp_path / "aside" / "s.rejects.jsonl") == [
+    dead_letters = DeadLetters(tmp_path / "dead-letters", durable=False)
+    dead_letters.open(["s"], {})
+    dead_letters.write([result()])
+    assert not (tmp_path / "dead-letters").exists()
+    dead_letters.write([result(late=2), result(rejected=1)])
+    dead_letters.commit()
+    dead_letters.close()
+    assert [row["row"] for row in read(tmp_path / "dead-letters" / "s.late.jsonl")] == [0, 1]
+    assert read(tmp_path / "dead-letters" / "s.rejects.jsonl") == [
         {"source": "f.csv", "row": 0, "reason": "bad", "data": "é,0"}
     ]
 
@@ -54,12 +54,12 @@ def test_files_of_an_earlier_run_are_removed_and_those_of_others_are_left(tmp_pa
 
 
 def test_what_was_not_committed_is_taken_back(tmp_path):
-    aside = DeadLetters(tmp_path, durable=True)
-    aside.open(["s"], {})
-    aside.write([result(late=2)])
-    committed = json.loads(json.dumps(aside.commit()))
-    aside.write([result(late=3, rejected=1, start=2)])
-    aside.close()
+    dead_letters = DeadLetters(tmp_path, durable=True)
+    dead_letters.open(["s"], {})
+    dead_letters.write([result(late=2)])
+    committed = json.loads(json.dumps(dead_letters.commit()))
+    dead_letters.write([result(late=3, rejected=1, start=2)])
+    dead_letters.close()
     again = DeadLetters(tmp_path, durable=True)
     again.open(["s"], committed)
     assert not (tmp_path / "s.rejects.jsonl").exists()
@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_replaced_is_an_error_that_says_what_to_do(tmp_pat
     (tmp_path / "s.late.jsonl").mkdir()
     with pytest.raises(SinkError, match="cannot replace") as caught:
         DeadLetters(tmp_path, durable=False).open(["s"], {})
-    assert "--aside" in str(caught.value.hint)
+    assert "--dead-letters" in str(caught.value.hint)
 
 
 LATE = """CREATE STREAM s (t BIGINT, n BIGINT) TIMESTAMP BY t SLACK 2 SEC MAX AHEAD 30 SEC FROM 'csv:s.csv';
@@ -115,11 +115,11 @@ def test_late_rows_tell_the_newest_row_before_them_however_the_input_is_cut(
             checkpoint=folder / "state",
             batch_rows=batch_rows,
             partitions=partitions,
-            aside=folder / "aside",
+            dead_letters=folder / "dead-letters",
             monitor=stop,
             stop=stop.stop,
         )
     for kind, expected in zip(("late", "rejects"), told_by_definition(times), strict=True):
-        path = folder / "aside" / f"s.{kind}.jsonl"
+        path = folder / "dead-letters" / f"s.{kind}.jsonl"
         found = [(row["row"], row["reason"]) for row in read(path)] if path.exists() else []
         assert found == expected

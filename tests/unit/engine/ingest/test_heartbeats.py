@@ -73,7 +73,7 @@ def test_queries_go_on_without_a_silent_stream_and_late_rows_of_it_are_told(fold
     (folder / "a" / "2.csv").write_text("t,n\n" + "".join(f"{t},{t}\n" for t in range(11, 21)))
     run(folder, 18_999_999, b=", heartbeat = 0.2")
     assert "300" not in (folder / "q.jsonl").read_text()
-    (late,) = (folder / "state" / "aside" / "b.late.jsonl").read_text().splitlines()
+    (late,) = (folder / "state" / "dead-letters" / "b.late.jsonl").read_text().splitlines()
     assert json.loads(late)["row"] == 1
 
 

@@ -122,12 +122,12 @@ def test_more_than_the_share_fails_after_all_is_written(share: float, fails: boo
         run(tmp_path, fail_on_rejects=share)
         return
     with pytest.raises(RunError) as caught:
-        run(tmp_path, fail_on_rejects=share, aside=tmp_path / "aside")
+        run(tmp_path, fail_on_rejects=share, dead_letters=tmp_path / "dead-letters")
     assert (caught.value.id, caught.value.exit_code) == ("rejects", 1)
     assert "2 of 3 rows take part in no answer (1 rejected, 1 late)" in caught.value.message
     assert "row 2: t: 'x' is not a BIGINT" in caught.value.render()
     assert "SLACK 1 US" in caught.value.render()
-    assert len((tmp_path / "aside" / "s.rejects.jsonl").read_text().splitlines()) == 1
+    assert len((tmp_path / "dead-letters" / "s.rejects.jsonl").read_text().splitlines()) == 1
 
 
 def test_all_rows_fail_whatever_the_share(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_session_warns_and_fails_if_it_is_told_to(tmp_path: Path, caplog: pyte
     question = "SELECT COUNT(*) AS n FROM s [RANGE 1 SEC]"
     with (
         caplog.at_level(logging.WARNING, "sash"),
-        sash.connect(tmp_path, runtime="inline", aside=tmp_path / "aside") as session,
+        sash.connect(tmp_path, runtime="inline", dead_letters=tmp_path / "dead-letters") as session,
     ):
         session.sql(text)
         session.ask(question)
@@ -252,7 +252,9 @@ def test_a_session_warns_and_fails_if_it_is_told_to(tmp_path: Path, caplog: pyte
     assert [record.message.splitlines()[0] for record in caplog.records] == [
         "stream s: all 1 rows take part in no answer (1 rejected)"
     ] * 2
-    session = sash.connect(tmp_path, runtime="inline", aside=tmp_path / "aside", fail_on_rejects="10%")
+    session = sash.connect(
+        tmp_path, runtime="inline", dead_letters=tmp_path / "dead-letters", fail_on_rejects="10%"
+    )
     session.sql(text)
     for act in (lambda: session.ask(question), session.wait):
         with pytest.raises(RunError, match="take part in no answer"):

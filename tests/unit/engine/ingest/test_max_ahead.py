@@ -97,7 +97,7 @@ def test_input_without_wild_rows_is_not_read_twice_however_long_a_batch_is():
 
 def run(folder: Path, text: str, **options: Any) -> Summary:
     return run_program(
-        bind_program(text), base_dir=folder, runtime="inline", aside=folder / "aside", **options
+        bind_program(text), base_dir=folder, runtime="inline", dead_letters=folder / "dead-letters", **options
     )
 
 
@@ -127,7 +127,7 @@ def test_a_wild_row_is_a_dead_letter_and_moves_nothing(tmp_path, partitions, bat
     assert counted[5] == 4
     assert counted[70] == 2
     assert max(counted) == 70
-    rejected = lines(tmp_path / "aside" / "s.rejects.jsonl")
+    rejected = lines(tmp_path / "dead-letters" / "s.rejects.jsonl")
     assert [(row["row"], row["reason"]) for row in rejected] == [
         (4, "ahead by 8996.000000 s, MAX AHEAD is 60.000000 s"),
         (7, "ahead by 692.000000 s, MAX AHEAD is 60.000000 s"),

@@ -81,16 +81,16 @@ def test_one_percent_bad_and_one_percent_late_rows_leave_the_answers_of_the_clea
         tmp_path,
         PROGRAM.format(source=f"{kind}:mixed.{kind}", out="mixed"),
         batch_rows=1_100,
-        aside=tmp_path / "aside",
+        dead_letters=tmp_path / "dead-letters",
     )
 
     assert tuples(tmp_path / "mixed.jsonl") == tuples(tmp_path / "clean.jsonl")
     counts = summary.streams["s"]
     assert (counts.accepted, counts.late, counts.rejected) == (ROWS, len(late), len(bad))
     assert counts.read == len(mixed)
-    rejects = objects(tmp_path / "aside" / "s.rejects.jsonl")
+    rejects = objects(tmp_path / "dead-letters" / "s.rejects.jsonl")
     assert [(row["row"], row["reason"], row["data"]) for row in rejects] == bad
-    kept = objects(tmp_path / "aside" / "s.late.jsonl")
+    kept = objects(tmp_path / "dead-letters" / "s.late.jsonl")
     assert [(row["row"], json.loads(row["data"])) for row in kept] == late
     assert {row["source"] for row in rejects + kept} == {str(tmp_path / f"mixed.{kind}")}
     assert all(row["reason"].startswith("late by ") for row in kept)
@@ -118,12 +118,12 @@ def test_a_row_that_is_late_only_because_of_an_earlier_chunk_of_its_batch_is_lat
         CREATE QUERY q INTO 'jsonl:q.jsonl' AS
           Rstream(SELECT COUNT(*) AS n, SUM(x) AS total FROM s [RANGE 10 SEC SLIDE 10 SEC]);""",
         batch_rows=8,
-        aside=tmp_path / "aside",
+        dead_letters=tmp_path / "dead-letters",
     )
     assert summary.batches == 1
     assert runs_again == [("s", 2), ("s", 3)]
     assert tuples(tmp_path / "q.jsonl") == [(10, 2, 3), (20, 0, None), (30, 1, 30)]
-    assert [(row["row"], row["reason"]) for row in objects(tmp_path / "aside" / "s.late.jsonl")] == [
+    assert [(row["row"], row["reason"]) for row in objects(tmp_path / "dead-letters" / "s.late.jsonl")] == [
         (5, "late by 25.000000 s"),
         (7, "late by 1.000000 s"),
     ]
