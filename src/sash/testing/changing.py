@@ -184,32 +184,32 @@ class Changing:
             return None
         step = slide or unit_of(bound(self.text_of_all()), query.plan) or 1
 
-        streams = {s.name: s.arrived().in_time(s.slack, s.max_ahead).ts for s in self.scenario.streams}
-        last = max((int(max(ts)) for ts in streams.values() if len(ts)), default=0)
+        wholes = [
+            whole
+            for window in windows
+            for leaf in [_leaf(window)]
+            if leaf is not None and (whole := self._whole(window, leaf, life)) is not None
+        ]
+        return -(-max([life.came + 1, *wholes]) // step) * step
 
-        def is_whole(instant: int) -> bool:
-            for window in windows:
-                leaf, spec = _leaf(window), window.spec
-                since = life.known.get(leaf.name) if leaf is not None else None
-                if leaf is None or since is None:
-                    continue
-                if spec.kind is WindowKind.ROWS:
-                    times, slide = streams[leaf.name], spec.slide or 1
-                    unknown = sum(ts <= since for ts in times)
-                    needed = (spec.rows or 0) + slide - 1
-                    if life.came is not None and life.came >= since:
-                        # Up to the first move of which all rows are known.
-                        needed = -(-(unknown + (spec.rows or 0)) // slide) * slide - unknown
-                    if sum(since < ts <= instant for ts in times) < needed and instant <= last:
-                        return False
-                elif instant // (spec.slide or 1) * (spec.slide or 1) - (spec.range or 0) < since:
-                    return False
-            return True
-
-        instant = (life.came // step + 1) * step
-        while not is_whole(instant):
-            instant += step
-        return instant
+    def _whole(self, window: Window, leaf: Stream, life: Life) -> int | None:
+        """The first instant at which a window is whole; None: it is at any."""
+        since, spec = life.known.get(leaf.name), window.spec
+        if since is None:
+            return None
+        if spec.kind is WindowKind.NOW:
+            return since + 1
+        if spec.kind is WindowKind.RANGE:
+            return -(-(since + (spec.range or 0)) // (spec.slide or 1)) * (spec.slide or 1)
+        (stream,) = (stream for stream in self.scenario.streams if stream.name == leaf.name)
+        times = sorted(stream.arrived().in_time(stream.slack, stream.max_ahead).ts)
+        later, slide = [ts for ts in times if ts > since], spec.slide or 1
+        needed = (spec.rows or 0) + slide - 1
+        if life.came is not None and life.came >= since:
+            # Up to the first move of which all rows are known.
+            unknown = len(times) - len(later)
+            needed = -(-(unknown + (spec.rows or 0)) // slide) * slide - unknown
+        return int(later[needed - 1]) if needed <= len(later) else NEVER
 
 
 _RULED = frozenset({WindowKind.RANGE, WindowKind.ROWS, WindowKind.NOW})
