@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.indexes import still_index, still_search
+from sash.indexes import immutable_index
+from sash.indexes import immutable_search
 from sash.indexes.immutable_index import ImmutableIndex, build_still
 from sash.indexes.immutable_search import DENSE, NOT_TOLD, Sought, search
 from sash.lang.indexing import read_index
@@ -205,7 +206,7 @@ def test_an_index_knows_when_it_leads_out_of_its_file(words, cell, is_less):
 )
 def test_words_with_one_hash_are_all_found_and_each_tuple_once(values, asked, words):
     with pytest.MonkeyPatch.context() as patch:
-        for module in (still_index, still_search):
+        for module in (immutable_index, immutable_search):
             patch.setattr(module, "hashes_of", lambda given: np.array([len(w) for w in given.to_pylist()]))
         index = still(words, pa.array(values, pa.string()))
         counts, (found,) = searched([(max(1, len(values)), index)], (1, Among("x", tuple(asked))))

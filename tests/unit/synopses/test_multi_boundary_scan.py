@@ -11,7 +11,8 @@ from tests.unit.synopses.synopsis_kit import Fed, Row, feed_all
 from sash.errors import DataError
 from sash.plan.panes import first_boundary
 from sash.state.kernels import different
-from sash.synopses import refresh, strides
+from sash.synopses import multi_boundary_scan
+from sash.synopses import refresh
 from sash.synopses.multi_boundary_scan import boundaries_of
 from sash.synopses.refresh import Refresher
 
@@ -87,17 +88,17 @@ RANDOM = settings(
 @given(queries(), batches(), st.sampled_from([1, 7, 1 << 20]))
 def test_windows_answered_together_answer_as_the_oracle_does(monkeypatch, selects, given_batches, flush_rows):
     monkeypatch.setattr(refresh, "FLUSH_ROWS", flush_rows)
-    monkeypatch.setattr(strides, "LEAST_STEPS", 1)
+    monkeypatch.setattr(multi_boundary_scan, "LEAST_STEPS", 1)
     answered(selects, given_batches).check()
 
 
 @RANDOM
 @given(queries(), batches())
 def test_strides_leave_the_same_answers_in_the_same_order_as_steps(monkeypatch, selects, given_batches):
-    monkeypatch.setattr(strides, "LEAST_STEPS", 1)
+    monkeypatch.setattr(multi_boundary_scan, "LEAST_STEPS", 1)
     strode = answered(selects, given_batches)
     with monkeypatch.context() as patch:
-        patch.setattr(strides, "LEAST_STEPS", 1 << 62)
+        patch.setattr(multi_boundary_scan, "LEAST_STEPS", 1 << 62)
         stepped = answered(selects, given_batches)
     for name, tables in strode.tables.items():
         rows = [row for table in tables for row in table.to_pylist()]

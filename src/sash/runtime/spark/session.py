@@ -130,6 +130,18 @@ def _start(master: str, log: Path | None, optimising: bool) -> SparkContext:
 
 
 def _gateway(conf: SparkConf, log: Path | None) -> Any:
+    """The JVM.
+
+    PySpark runs Python between fork and exec, which may crash where other threads are at work: then once
+    more.
+    """
+    try:
+        return _launched(conf, log)
+    except PySparkRuntimeError:
+        return _launched(conf, log)
+
+
+def _launched(conf: SparkConf, log: Path | None) -> Any:
     launch: Any = launch_gateway
     process: dict[str, Any] = {"start_new_session": True}
     if log is None:
