@@ -185,8 +185,8 @@ class Engine:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the last batch has been taken."""
-        return self._is_last_taken
+        """Whether the last batch has been taken, and nothing was abandoned: it may be completed later."""
+        return self._is_last_taken and not self._is_abandoned
 
     @property
     def registry(self) -> SnapshotRegistry | None:

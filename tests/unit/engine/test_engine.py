@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
+
 import pytest
 
+from sash.connectors.sources import Chunk
+from sash.engine.batch_result import BatchResult
+from sash.engine.engine import Engine
+from sash.engine.ingest.feed import Entry
+from sash.engine.ingest.first_stage import run_chunk
+from sash.engine.options import Options
+from sash.engine.run_chunks import Bars
+from sash.engine.stopping import Abandoned
 from sash.errors import SinkError, UserError
 from sash.lang import bind_program
 from sash.runtime.run import run_program
@@ -80,3 +91,31 @@ def test_a_run_that_is_stopped_says_so_and_has_committed_whole_batches(tmp_path)
     assert summary.batches == 2
     assert summary.streams["s"].read == 8
     assert len((tmp_path / "a.jsonl").read_text().splitlines()) == summary.answered["a"]
+
+
+def test_a_run_is_not_over_when_its_last_batch_was_abandoned_while_it_was_answered(tmp_path):
+    """On Spark a batch is answered in a thread of its own, after its tasks; a restart does it again."""
+    stream().write(tmp_path)
+    program = bind_program(stream().declaration + query("a", "jsonl:a.jsonl"))
+
+    def look() -> None:
+        raise Abandoned
+
+    def batch(entry: Entry, chunks: Sequence[Chunk], bars: Bars) -> BatchResult:
+        return BatchResult([run_chunk(engine.plan, c, bars[c.stream, c.sequence]) for c in chunks])
+
+    engine = Engine(program, Options(base_dir=tmp_path), "inline", 1, overlap=True, look=look)
+    with contextlib.closing(engine):
+        engine.load()
+        engine.open_outputs()
+        entry = engine.next_entry()
+        assert entry is not None
+        assert entry.is_last
+        engine.take(entry, batch)
+        with pytest.raises(Abandoned), engine.abandoning():
+            engine.settle_archives()
+        assert not engine.is_finished
+        summary = engine.finish(interrupted=not engine.is_finished)
+    assert summary.interrupted
+    assert summary.abandoned
+    assert summary.batches == 0

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.indexes import immutable_index
-from sash.indexes import immutable_search
+from sash.indexes import immutable_index, immutable_search
 from sash.indexes.immutable_index import ImmutableIndex, build_still
 from sash.indexes.immutable_search import DENSE, NOT_TOLD, Sought, search
 from sash.lang.indexing import read_index

@@ -11,8 +11,7 @@ from tests.unit.synopses.synopsis_kit import Fed, Row, feed_all
 from sash.errors import DataError
 from sash.plan.panes import first_boundary
 from sash.state.kernels import different
-from sash.synopses import multi_boundary_scan
-from sash.synopses import refresh
+from sash.synopses import multi_boundary_scan, refresh
 from sash.synopses.multi_boundary_scan import boundaries_of
 from sash.synopses.refresh import Refresher
 

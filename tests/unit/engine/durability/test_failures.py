@@ -242,7 +242,9 @@ def test_without_room_for_temporary_files_the_run_does_not_begin(tmp_path, monke
 # ------------------------------------------------------------------------ things that are removed
 
 
-@pytest.mark.parametrize("place", ["out", "out/sums.jsonl", "out/pairs.csv", "out/kinds", "state/dead-letters"])
+@pytest.mark.parametrize(
+    "place", ["out", "out/sums.jsonl", "out/pairs.csv", "out/kinds", "state/dead-letters"]
+)
 def test_an_output_that_is_moved_away_is_noticed_and_the_run_goes_on_when_it_is_back(
     tmp_path, expected, place
 ):
