@@ -65,6 +65,24 @@ _REPLACED = 3
 _START = 60.0
 
 
+class SignOfLife:
+    """Whether a run that may be on another machine is alive: its file is there, and touched often enough."""
+
+    def __init__(self, alive: Path, now: Callable[[], float] = time.monotonic) -> None:
+        self._alive = alive
+        self._now = now
+        self._touched, self._since = 0.0, now()
+
+    def __call__(self) -> bool:
+        try:
+            touched = self._alive.stat().st_mtime
+        except OSError:
+            return False
+        if touched != self._touched:
+            self._touched, self._since = touched, self._now()
+        return self._now() - self._since <= _SILENCE
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """What all tasks of a run know: who it is, and where state is.
@@ -105,16 +123,8 @@ class Run:
 
     def watch(self, gone: Callable[[], None]) -> None:
         """Wait until the run is no more."""
-        seen, since = 0.0, time.monotonic()
-        while self.driver is None or _is_there(self.driver):
-            try:
-                touched = self.alive.stat().st_mtime
-            except OSError:
-                break
-            if touched != seen:
-                seen, since = touched, time.monotonic()
-            if time.monotonic() - since > _SILENCE:
-                break
+        shows = SignOfLife(self.alive)
+        while (self.driver is None or _is_there(self.driver)) and shows():
             time.sleep(_LOOK)
         gone()
 
@@ -283,11 +293,12 @@ def main(arguments: Sequence[str]) -> None:
     path = Path(arguments[0])
     first = json.load(sys.stdin.buffer)
     secret, driver, alive = first["secret"], first["driver"], Path(first["alive"])
+    shows = SignOfLife(alive)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with listening(path) as listener:
         listener.settimeout(_LOOK)
         # No thread may run here when a holder is forked, so it waits and looks by turns.
-        while _is_there(driver) if driver is not None else alive.exists():
+        while _is_there(driver) if driver is not None else shows():
             with contextlib.suppress(TimeoutError, EOFError, OSError):
                 with accept(listener, secret) as connection:
                     try:

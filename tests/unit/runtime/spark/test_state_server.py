@@ -20,7 +20,7 @@ from sash.errors import RunError
 from sash.lang import bind_program
 from sash.runtime.run import run_program
 from sash.runtime.spark.peers import make_folder, new_secret
-from sash.runtime.spark.state_server import PLANS, Request, Run, Wanted, ask, heads_of
+from sash.runtime.spark.state_server import PLANS, Request, Run, SignOfLife, Wanted, ask, heads_of
 
 PROGRAM = """
 CREATE STREAM s (t BIGINT, k STRING, v BIGINT) TIMESTAMP BY t FROM 'csv:s.csv' WITH (unit = 'us');
@@ -155,3 +155,22 @@ def test_holders_build_operators_from_plans_and_go_on_from_files_when_they_are_k
     with pytest.raises(RunError) as caught:
         ask(replace(held, secret="0" * 64), *late, lambda _: b"")
     assert caught.value.id == "holder-ended"
+
+
+def test_a_run_that_shows_no_sign_of_life_for_a_minute_is_not_alive(tmp_path):
+    """So neither a holder nor the process that they are forked from outlives a driver that was killed."""
+    alive, time = tmp_path / "alive", [0.0]
+    shows = SignOfLife(alive, lambda: time[0])
+    assert not shows(), "there is no such file"
+    alive.touch()
+    os.utime(alive, (100, 100))
+    assert shows()
+    time[0] = 50.0
+    os.utime(alive, (150, 150))
+    assert shows()
+    time[0] = 110.0
+    assert shows()
+    time[0] = 110.5
+    assert not shows()
+    alive.unlink()
+    assert not shows()
