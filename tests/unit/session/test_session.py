@@ -233,3 +233,10 @@ def test_things_say_what_they_are(tmp_path):
         assert repr(session).endswith("; ended>")
         assert repr(query) == "<query sums (k STRING, v BIGINT); 0 pending>"
     assert repr(session).endswith("; closed>")
+
+
+def test_the_old_name_of_dead_letters_is_understood_with_a_warning(tmp_path):
+    with pytest.warns(FutureWarning, match="dead_letters"):
+        session = connect(tmp_path, runtime="inline", aside=tmp_path / "there")
+    assert session._options["dead_letters"] == tmp_path / "there"
+    session.close()
